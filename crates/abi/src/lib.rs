@@ -1,0 +1,37 @@
+//! The contract between the code Backtrail injects, the runtime that is linked
+//! into variants, and the readers of what they leave behind.
+//!
+//! One crate for both sides of the boundary. A change of any layout here is a
+//! new [`VERSION`].
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod log;
+
+/// The version of every layout in this crate.
+pub const VERSION: u32 = 1;
+
+/// The section of an object or executable that holds unit records, one after
+/// another (the linker concatenates them). Not allocated.
+pub const UNIT_SECTION: &str = ".backtrail.units";
+
+/// The section of an executable or shared library that holds its link recipe.
+pub const LINK_SECTION: &str = ".backtrail.link";
+
+/// Identifies a unit: the first half of a BLAKE3 hash of what was compiled.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct UnitId(pub [u8; 16]);
+
+impl core::fmt::Display for UnitId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl core::fmt::Debug for UnitId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Display::fmt(self, f)
+    }
+}

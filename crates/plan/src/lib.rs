@@ -1,0 +1,87 @@
+//! Plans: which probe goes where, as plain data.
+//!
+//! Every system of Backtrail is a plan, a record format and a decoder. A plan
+//! names places of the program model and what to do there; the LLVM layer only
+//! applies it. It can be printed, tested and costed without LLVM.
+
+#![forbid(unsafe_code)]
+
+pub mod block_log;
+pub mod worker;
+
+use backtrail_ir::{Block, Func};
+use serde::{Deserialize, Serialize};
+
+/// What to insert into one unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitPlan {
+    /// The unit's id ([`backtrail_abi::UnitId`]), which injected descriptors name.
+    pub unit: [u8; 16],
+    /// Blocks of all functions of the unit, for the descriptor.
+    pub blocks: u32,
+    /// The functions to change; those not listed stay as they are.
+    pub functions: Vec<FunctionPlan>,
+    /// The functions that cannot be probed, and why.
+    pub left_out: Vec<(Func, LeftOut)>,
+}
+
+/// What to insert into one function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionPlan {
+    /// The function.
+    pub function: Func,
+    /// Its linkage name, checked before anything is inserted.
+    pub name: String,
+    /// How many blocks it has, checked as well.
+    pub blocks: u32,
+    /// The probes.
+    pub probes: Vec<Probe>,
+}
+
+/// One probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Where.
+    pub at: Place,
+    /// What.
+    pub action: Action,
+}
+
+/// A place for a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// At the start of a block, behind what must come first (phis, landing pads).
+    Block(Block),
+}
+
+/// What a probe does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Appends the block with this number within the unit to the thread's log.
+    Log {
+        /// Blocks of all functions of the unit, counted through.
+        number: u32,
+    },
+}
+
+/// Why a function gets no probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeftOut {
+    /// It has no prologue of the compiler's: inserted code would not be safe.
+    Naked,
+    /// No code is made from this body; the real one is elsewhere.
+    AvailableExternally,
+    /// It chooses a function while the program is being loaded, before thread
+    /// storage exists.
+    IFuncResolver,
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Naked => "naked function: it has no prologue, nothing can be inserted safely",
+            Self::AvailableExternally => "no code is made from this body",
+            Self::IFuncResolver => "ifunc resolver: it runs before thread storage exists",
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! Set-up, demo, tests, benchmarks and the corpus.
+
+fn main() {}
