@@ -1,3 +1,67 @@
-//! Set-up, demo, tests, benchmarks and the corpus.
+//! `cargo xtask VERB`.
 
-fn main() {}
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use xtask::{packages::Need, setup, suite, terminal, tidy, workspace};
+
+/// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Show the Debian packages the project relies on and install the missing ones
+    Setup {
+        #[command(flatten)]
+        consent: setup::Consent,
+        /// Also what only the corpus and the benchmarks need
+        #[arg(long)]
+        corpus: bool,
+    },
+    /// Install what is missing, build, and run the whole test suite
+    Test(suite::Options),
+    /// Check what compilers do not: file sizes, unfinished code, links between documents
+    Tidy,
+}
+
+fn main() -> std::process::ExitCode {
+    match run(Arguments::parse().verb) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            terminal::error(&error);
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<()> {
+    match verb {
+        Verb::Setup { consent, corpus } => {
+            setup::run(if corpus { Need::Corpus } else { Need::Test }, &consent)
+        }
+        Verb::Test(options) => suite::run(&options),
+        Verb::Tidy => tidy::run(&workspace::root()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_of_every_verb_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_cannot_be_left_out_is_refused() {
+        let parse = |what: &str| Arguments::try_parse_from(["xtask", "test", "--without", what]);
+        assert!(parse("slurm,browser").is_ok());
+        assert!(parse("slurm,everything").is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! Everything around the code: set-up, demo, tests, the corpus, benchmarks.
+//!
+//! This is a program for people who work on Backtrail or try it, so it depends
+//! on no crate of the workspace: it uses the tool as its users do, from its
+//! command line, and it still compiles when another crate does not.
+
+#![forbid(unsafe_code)]
+
+pub mod command;
+pub mod layers;
+pub mod packages;
+pub mod setup;
+pub mod stages;
+pub mod suite;
+pub mod terminal;
+pub mod tidy;
+pub mod workspace;

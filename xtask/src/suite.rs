@@ -1,0 +1,76 @@
+//! `cargo xtask test`: everything that is checked before a change goes in.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::packages::Need;
+use crate::stages::Stages;
+use crate::workspace::{self, Profile};
+use crate::{command, setup, terminal};
+
+/// What `cargo xtask test` takes.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    consent: setup::Consent,
+    /// Leave these out, and say so
+    #[arg(long, value_delimiter = ',', value_name = "WHAT")]
+    without: Vec<Part>,
+}
+
+/// Parts of the suite that need more than a plain machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// What runs on a Slurm cluster.
+    Slurm,
+    /// What looks at HTML in a browser.
+    Browser,
+}
+
+impl Part {
+    fn left_out(self) -> &'static str {
+        match self {
+            Part::Slurm => "slurm: tests that start a Slurm cluster on this machine (none so far)",
+            Part::Browser => "browser: tests that open HTML in a browser (none so far)",
+        }
+    }
+}
+
+/// Runs the suite.
+pub fn run(options: &Options) -> Result<()> {
+    let mut stages = Stages::default();
+    if !stages.run("packages", || setup::run(Need::Test, &options.consent)) {
+        return stages.finish();
+    }
+    let nextest = command::exists("cargo-nextest");
+    let built = stages.run("build the tool", || workspace::build_tool(Profile::Dev).map(drop));
+    let built = stages.run("build the tests", || {
+        let mut cargo = workspace::cargo();
+        if nextest {
+            cargo.args(["nextest", "run", "--workspace", "--no-run"]);
+        } else {
+            cargo.args(["test", "--workspace", "--no-run"]);
+        }
+        command::run(&mut cargo)
+    }) && built;
+    if built {
+        let runner = if nextest { "tests (cargo-nextest)" } else { "tests (cargo test)" };
+        stages.run(runner, || {
+            let mut cargo = workspace::cargo();
+            if nextest {
+                cargo.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+            } else {
+                cargo.args(["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+            }
+            command::run(&mut cargo)
+        });
+        stages.run("examples in the documentation", || {
+            command::run(workspace::cargo().args(["test", "--workspace", "--doc"]))
+        });
+    }
+    let finished = stages.finish();
+    for part in &options.without {
+        println!("{} {}", terminal::yellow("NOT RUN:"), part.left_out());
+    }
+    finished
+}
