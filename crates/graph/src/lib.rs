@@ -3,9 +3,28 @@
 //! Nothing here knows of programs, files or LLVM: a graph is a set of dense
 //! nodes and edges, and every algorithm is deterministic and free of recursion
 //! on the depth of the graph.
+//!
+//! | module | computes |
+//! | --- | --- |
+//! | [`index`] | typed dense indices and maps keyed by them |
+//! | [`digraph`] | the graph itself, edges with a number of their own |
+//! | [`depth_first`] | orders and the kinds of edges, retreating edges among them |
+//! | [`dominators`] | the dominator tree |
+//! | [`components`] | strongly connected components |
+//! | [`path_dag`] | the acyclic graph of a function's paths, and how many there are |
 
 #![forbid(unsafe_code)]
 
+pub mod components;
+pub mod depth_first;
+pub mod digraph;
+pub mod dominators;
 pub mod index;
+pub mod path_dag;
 
+pub use components::{Component, Components};
+pub use depth_first::{DepthFirst, EdgeKind};
+pub use digraph::{Digraph, Edge};
+pub use dominators::Dominators;
 pub use index::{Index, IndexMap};
+pub use path_dag::{PathCount, PathDag};

@@ -1,1 +1,10 @@
-//! placeholder
+//! What the tests share: generators of random graphs and units, and slow,
+//! obvious twins of the fast algorithms.
+//!
+//! Everything here is a function of a seed, so that a failure names what
+//! reproduces it. Nothing that is shipped depends on this crate.
+
+#![forbid(unsafe_code)]
+
+pub mod random_graph;
+pub mod slow_graph;
