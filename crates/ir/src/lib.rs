@@ -11,6 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod encode;
+pub mod error;
+pub mod function;
 pub mod unit;
+pub mod verify;
 
+pub use error::{Error, Place};
 pub use unit::*;

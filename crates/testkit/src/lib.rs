@@ -7,4 +7,5 @@
 #![forbid(unsafe_code)]
 
 pub mod random_graph;
+pub mod random_unit;
 pub mod slow_graph;
