@@ -1,1 +1,31 @@
-//! placeholder
+//! Build once, derive anything.
+//!
+//! - [`driver`] is the drop-in compiler: it asks clang what it would do
+//!   ([`jobs`]), compiles each unit in two steps ([`compile`]) and links
+//!   ([`link`]).
+//! - [`carry`] is what an object or executable carries: the units and the link
+//!   recipe.
+//! - [`variant`] derives other executables from one that carries its units,
+//!   with [`cache`] keeping what was made before.
+//!
+//! LLVM is never loaded here: a [`worker`] process does that.
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod carry;
+pub mod clang;
+pub mod codegen_args;
+pub mod compile;
+pub mod driver;
+mod error;
+pub mod jobs;
+pub mod link;
+pub mod link_args;
+pub mod output;
+pub mod relink;
+mod runtime;
+pub mod variant;
+pub mod worker;
+
+pub use error::Error;

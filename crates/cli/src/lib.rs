@@ -1,5 +1,72 @@
-//! placeholder
-/// main
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+//! The command line: arguments, files, exit codes.
+//!
+//! One program under several names: `backtrail` with its verbs, `backtrail-cc`
+//! and `backtrail-c++` for build systems that want a compiler without a space,
+//! `cargo-backtrail` for `cargo backtrail …`.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod exit;
+mod style;
+mod verbs;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use backtrail_build::driver::{self, Language};
+use clap::Parser as _;
+
+use crate::args::{Command, Line};
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    match name.and_then(|name| name.to_str()) {
+        Some("backtrail-cc") => return compiler(Language::C, words.split_off(1)),
+        Some("backtrail-c++" | "backtrail-cxx") => {
+            return compiler(Language::Cxx, words.split_off(1));
+        }
+        _ => {}
+    }
+    // The words behind these verbs are not ours to interpret.
+    match words.get(1).and_then(|verb| verb.to_str()) {
+        Some("cc") => return compiler(Language::C, words.split_off(2)),
+        Some("c++") => return compiler(Language::Cxx, words.split_off(2)),
+        Some(backtrail_build::worker::VERB) => return backtrail_llvm::worker::main(),
+        _ => {}
+    }
+    let line = match Line::try_parse() {
+        Ok(line) => line,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    exit::report(run(line))
+}
+
+fn compiler(language: Language, words: Vec<OsString>) -> ExitCode {
+    match driver::run(language, words) {
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
+        Err(error) => exit::report(Err(error.into())),
+    }
+}
+
+fn run(line: Line) -> anyhow::Result<u8> {
+    match line.command {
+        Command::Info(args) => verbs::info::run(&args),
+        Command::Instrument(args) => verbs::instrument::run(&args, line.quiet),
+        Command::Detach(args) => verbs::detach::run(&args),
+        Command::Extract(args) => verbs::extract::run(&args),
+        Command::Cache(args) => verbs::cache::run(&args),
+        Command::Completions { shell } => verbs::generate::completions(shell),
+        Command::Manual { folder } => verbs::generate::manual(&folder),
+        Command::Cc { .. } | Command::Cxx { .. } => {
+            unreachable!("handled before the words are read")
+        }
+    }
 }

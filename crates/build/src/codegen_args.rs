@@ -1,0 +1,178 @@
+//! The options of `clang -cc1` for each of the two steps.
+//!
+//! Step one compiles the source to optimised bitcode with line tables; step two
+//! generates code from it. Together they give the code that one step gives: the
+//! first runs the same passes, and the second is told to run none.
+
+/// Options that only the first step needs, written as one word or a prefix.
+const FIRST_STEP_PREFIXES: [&str; 14] = [
+    "-D",
+    "-U",
+    "-I",
+    "-W",
+    "-std=",
+    "-fmodules",
+    "-fmodule-",
+    "-fprofile-instrument-use-path=",
+    "-fprofile-sample-use=",
+    "-fprofile-remapping-file=",
+    "-fsanitize-ignorelist=",
+    "-fsanitize-system-ignorelist=",
+    "-fprebuilt-module-path=",
+    "-fdepfile-entry=",
+];
+
+/// Options that only the first step needs, with their value as a word of its own.
+const FIRST_STEP_VALUES: [&str; 24] = [
+    "-D",
+    "-U",
+    "-I",
+    "-include",
+    "-include-pch",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iframework",
+    "-isysroot",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-internal-isystem",
+    "-internal-externc-isystem",
+    "-cxx-isystem",
+    "-c-isystem",
+    "-dependency-file",
+    "-MT",
+    "-header-include-file",
+    "-dependency-dot",
+    "-module-dependency-dir",
+    "-serialize-diagnostic-file",
+];
+
+/// Options that only the first step needs, as one word.
+const FIRST_STEP_WORDS: [&str; 6] =
+    ["-MP", "-MG", "-MV", "-sys-header-deps", "-w", "-detailed-preprocessing-record"];
+
+/// The end of a `-cc1` command: what is compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The language (`c`, `c++`, `cpp-output`, `ir`, …).
+    pub language: String,
+    /// The file; `-` is standard input.
+    pub path: String,
+}
+
+/// What a `-cc1` command compiles: its `-x LANGUAGE FILE`.
+pub fn source(arguments: &[String]) -> Option<Source> {
+    let at = arguments.iter().rposition(|argument| argument == "-x")?;
+    match &arguments[at + 1..] {
+        [language, path] => Some(Source { language: language.clone(), path: path.clone() }),
+        _ => None,
+    }
+}
+
+/// `arguments` without the option `name` and the word behind it.
+fn without_value(arguments: &[String], name: &str) -> Vec<String> {
+    let mut kept = Vec::with_capacity(arguments.len());
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word == name {
+            words.next();
+        } else {
+            kept.push(word.clone());
+        }
+    }
+    kept
+}
+
+/// Step one: the same compilation to bitcode at `bitcode`.
+pub fn first_step(arguments: &[String], bitcode: &str, debug_wanted: bool) -> Vec<String> {
+    let mut words = without_value(arguments, "-o");
+    for word in &mut words {
+        if word == "-emit-obj" {
+            *word = "-emit-llvm-bc".to_owned();
+        }
+    }
+    // Input comes last, so options go before `-x`.
+    let at = words.iter().rposition(|word| word == "-x").unwrap_or(words.len());
+    let mut added = vec!["-emit-llvm-uselists".to_owned()];
+    if !debug_wanted {
+        added.push("-debug-info-kind=line-tables-only".to_owned());
+    }
+    added.extend(["-o".to_owned(), bitcode.to_owned()]);
+    words.splice(at..at, added);
+    words
+}
+
+/// Step two: the options for generating code, without input and output.
+pub fn second_step(arguments: &[String]) -> Vec<String> {
+    let mut words = without_value(&without_value(arguments, "-o"), "-x");
+    // What stood behind `-x LANGUAGE` is the source.
+    words.pop();
+    let mut kept = Vec::with_capacity(words.len());
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if word == "-mllvm" || word == "-Xclang" {
+            kept.push(word);
+            kept.extend(words.next());
+        } else if FIRST_STEP_VALUES.contains(&word.as_str()) {
+            words.next();
+        } else if !FIRST_STEP_WORDS.contains(&word.as_str())
+            && !FIRST_STEP_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+        {
+            kept.push(word);
+        }
+    }
+    kept.push("-disable-llvm-passes".to_owned());
+    kept
+}
+
+/// Whether the user asked for debug information.
+pub fn debug_wanted(arguments: &[String]) -> bool {
+    arguments.iter().any(|word| word.starts_with("-debug-info-kind="))
+}
+
+/// Options for deriving a variant: those of step two, less what names files of
+/// the build tree.
+pub fn without_side_outputs(arguments: &[String]) -> Vec<String> {
+    let mut kept = arguments.to_vec();
+    for option in
+        ["-split-dwarf-file", "-split-dwarf-output", "-opt-record-file", "-stack-usage-file"]
+    {
+        kept = without_value(&kept, option);
+    }
+    let joined = ["-stack-usage-file=", "-opt-record-file=", "-ftime-trace", "-save-temps"];
+    kept.retain(|word| !joined.iter().any(|prefix| word.starts_with(prefix)));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_two_steps_share_out_the_options() {
+        let all = words(
+            "-cc1 -triple x86_64 -emit-obj -main-file-name a.c -D X=1 -DY -I inc -O2 -Wall \
+             -dependency-file a.d -MT a.o -mllvm -Dfoo -o a.o -x c a.c",
+        );
+        assert_eq!(source(&all).unwrap().path, "a.c");
+        let first = first_step(&all, "t.bc", false).join(" ");
+        assert!(
+            first.ends_with(
+                "-emit-llvm-uselists -debug-info-kind=line-tables-only -o t.bc -x c a.c"
+            )
+        );
+        assert!(first.contains("-emit-llvm-bc") && !first.contains("-emit-obj"));
+        let second = second_step(&all).join(" ");
+        assert_eq!(
+            second,
+            "-cc1 -triple x86_64 -emit-obj -main-file-name a.c -O2 -mllvm -Dfoo -disable-llvm-passes"
+        );
+    }
+}

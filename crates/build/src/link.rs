@@ -1,0 +1,352 @@
+//! Links, and records in the result how to link it again.
+//!
+//! The linker itself is run as clang would have run it. Afterwards the unit
+//! section of the result says which units were really linked; the command line
+//! and the files it names become the recipe. Objects made of units need no
+//! bytes of their own in it; everything else that is not part of the system is
+//! carried, so that the build tree may go.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use backtrail_machine::edit::{self, Edit, NewSection};
+use backtrail_machine::elf::{Elf, Kind};
+use object::read::archive::ArchiveFile;
+
+use crate::carry::file::read_units;
+use crate::carry::recipe::{Input, InputKind, Member, Recipe, RecipeArg, compress_native};
+use crate::carry::unit::{IrState, UnitRecord};
+use crate::jobs::Job;
+use crate::link_args::{self, LinkArg};
+use crate::output::{self, Mode};
+use crate::{Error, compile};
+
+/// Longer command lines go to the linker in a response file.
+const LONG_COMMAND: usize = 100_000;
+
+/// Runs the link `job` of `clang`; the result is the linker's status.
+pub fn link(job: &Job, clang: &Path, scratch: &Path) -> Result<i32, Error> {
+    let mut words = job.arguments.clone();
+    let chosen = words.iter().any(|word| word.trim_start_matches('-').starts_with("build-id"));
+    let relocatable = words.iter().any(|word| word == "-r" || word == "--relocatable");
+    if !chosen && !relocatable {
+        words.insert(0, "--build-id".to_owned());
+    }
+    let status = run_linker(&job.program, &words, scratch)?;
+    if status != 0 {
+        let name = clang.file_name().unwrap_or_default().to_string_lossy();
+        eprintln!(
+            "{name}: error: linker command failed with exit code {status} (use -v to see invocation)"
+        );
+        return Ok(status);
+    }
+    let output = Path::new(job.value("-o").unwrap_or("a.out"));
+    if output.is_file() && !relocatable {
+        attach_recipe(&job.program, &words, output, &[])?;
+    }
+    Ok(0)
+}
+
+/// Runs a linker, with a response file where the words are too many.
+pub fn run_linker(program: &Path, words: &[String], scratch: &Path) -> Result<i32, Error> {
+    if words.iter().map(|word| word.len() + 1).sum::<usize>() < LONG_COMMAND {
+        return compile::run(program, words);
+    }
+    let path = scratch.join("link.rsp");
+    let mut file = std::fs::File::create(&path).map_err(Error::write(&path))?;
+    for word in words {
+        writeln!(file, "{}", quote(word)).map_err(Error::write(&path))?;
+    }
+    drop(file);
+    compile::run(program, &[format!("@{}", path.display())])
+}
+
+/// `word` as a response file spells it.
+pub fn quote(word: &str) -> String {
+    let mut quoted = String::with_capacity(word.len());
+    for character in word.chars() {
+        if character.is_whitespace() || "\"'\\".contains(character) {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    quoted
+}
+
+/// Adds the recipe to the linked file `output`, if it holds units. Files below
+/// `toolchain` count as parts of the system.
+pub fn attach_recipe(
+    linker: &Path,
+    words: &[String],
+    output: &Path,
+    toolchain: &[PathBuf],
+) -> Result<(), Error> {
+    let bytes = std::fs::read(output).map_err(Error::read(output))?;
+    // The linker may have been asked for something else than ELF.
+    let Ok(elf) = Elf::parse(&bytes) else { return Ok(()) };
+    let machine = || Error::machine(output);
+    if elf.kind().map_err(machine())? == Kind::Relocatable {
+        return Ok(());
+    }
+    let Some(section) = elf.section(backtrail_abi::UNIT_SECTION).map_err(machine())? else {
+        return Ok(());
+    };
+    let linked = read_units(output, &section)?;
+    let recipe = Recorder::new(&linked, toolchain).record(linker, words)?;
+    for remark in &recipe.remarks {
+        compile::warn(remark);
+    }
+    let record = recipe.to_bytes();
+    let section = NewSection { name: backtrail_abi::LINK_SECTION, data: &record };
+    let edits = Edit { remove: &[backtrail_abi::LINK_SECTION], add: &[section] };
+    let bytes = edit::edit(&bytes, &edits).map_err(machine())?;
+    output::write_whole(output, &bytes, Mode::Program)
+}
+
+/// Folders whose files are there on every machine that has the same packages.
+const SYSTEM_FOLDERS: [&str; 8] = [
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local/lib",
+    "/lib",
+    "/lib32",
+    "/lib64",
+];
+
+struct Recorder<'a> {
+    linked: BTreeSet<[u8; 16]>,
+    toolchain: &'a [PathBuf],
+    recipe: Recipe,
+}
+
+/// What the bytes of a linked file are.
+enum Contents<'a> {
+    Archive,
+    Elf(Elf<'a>),
+    /// Bitcode, a linker script, anything else.
+    Other,
+}
+
+fn classify(bytes: &[u8]) -> Contents<'_> {
+    if bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n") {
+        return Contents::Archive;
+    }
+    Elf::parse(bytes).map_or(Contents::Other, Contents::Elf)
+}
+
+impl<'a> Recorder<'a> {
+    fn new(linked: &[UnitRecord], toolchain: &'a [PathBuf]) -> Self {
+        let linked = linked.iter().map(|unit| unit.meta.id).collect();
+        Self { linked, toolchain, recipe: Recipe::default() }
+    }
+
+    fn record(mut self, linker: &Path, words: &[String]) -> Result<Recipe, Error> {
+        self.recipe.linker = linker.to_owned();
+        let arguments = link_args::parse(words);
+        let folders = link_args::library_folders(&arguments);
+        let mut folder_follows = false;
+        for argument in arguments {
+            match argument {
+                LinkArg::Text(text) => {
+                    let is_folder = std::mem::replace(&mut folder_follows, text == "-L");
+                    self.text(if is_folder { absolute(&text) } else { absolute_folder(text) });
+                }
+                LinkArg::Output(_) => {
+                    self.text("-o".to_owned());
+                    self.recipe.arguments.push(RecipeArg::Output);
+                }
+                LinkArg::File(path) => self.file(path)?,
+                LinkArg::Library { name, archives_only } => {
+                    self.library(&folders, &name, archives_only)?;
+                }
+                LinkArg::ReadFile { option, joined, path } => {
+                    self.read_file(option, joined, path)?
+                }
+                LinkArg::Report(_) => {}
+            }
+        }
+        Ok(self.recipe)
+    }
+
+    fn text(&mut self, text: String) {
+        self.recipe.arguments.push(RecipeArg::Text(text));
+    }
+
+    fn is_system(&self, path: &Path) -> bool {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        SYSTEM_FOLDERS.iter().any(|folder| real.starts_with(folder))
+            || self.toolchain.iter().any(|folder| real.starts_with(folder))
+    }
+
+    fn add(&mut self, path: &Path, kind: InputKind) -> u32 {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.recipe.inputs.push(Input { path, kind });
+        (self.recipe.inputs.len() - 1) as u32
+    }
+
+    fn file(&mut self, path: String) -> Result<(), Error> {
+        let file = Path::new(&path);
+        if !file.is_file() {
+            self.text(path);
+            return Ok(());
+        }
+        if let Some(kind) = self.kind_of(file)? {
+            let input = self.add(file, kind);
+            self.recipe.arguments.push(RecipeArg::Input(input));
+        }
+        Ok(())
+    }
+
+    fn library(
+        &mut self,
+        folders: &[PathBuf],
+        name: &str,
+        archives_only: bool,
+    ) -> Result<(), Error> {
+        let as_written = format!("-l{name}");
+        let Some(file) = link_args::find_library(folders, name, archives_only) else {
+            self.text(as_written);
+            return Ok(());
+        };
+        match self.kind_of(&file)? {
+            // By its name, as it was: what a program asks for at run time may
+            // depend on how the library was named.
+            Some(kind @ InputKind::Shared { .. }) => {
+                self.add(&file, kind);
+                self.text(as_written);
+            }
+            Some(InputKind::System) => self.text(as_written),
+            Some(kind) => {
+                let input = self.add(&file, kind);
+                self.recipe.arguments.push(RecipeArg::Input(input));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn read_file(&mut self, option: String, joined: String, path: String) -> Result<(), Error> {
+        let file = Path::new(&path);
+        if !option.is_empty() {
+            self.text(option);
+        }
+        if !file.is_file() || self.is_system(file) {
+            self.text(format!("{joined}{path}"));
+            return Ok(());
+        }
+        let bytes = std::fs::read(file).map_err(Error::read(file))?;
+        let input = self.add(file, native(&bytes, "read by an option of the linker"));
+        self.recipe.arguments.push(match joined.is_empty() {
+            true => RecipeArg::Input(input),
+            false => RecipeArg::Joined(joined, input),
+        });
+        Ok(())
+    }
+
+    /// What `file` is; `None` if nothing of it was linked.
+    fn kind_of(&mut self, file: &Path) -> Result<Option<InputKind>, Error> {
+        let bytes = std::fs::read(file).map_err(Error::read(file))?;
+        let system = self.is_system(file);
+        let kind = match classify(&bytes) {
+            Contents::Elf(elf) if elf.kind().is_ok_and(|kind| kind != Kind::Relocatable) => {
+                match system && elf.section(backtrail_abi::UNIT_SECTION).ok().flatten().is_none() {
+                    true => InputKind::System,
+                    false => InputKind::Shared { soname: elf.soname() },
+                }
+            }
+            _ if system => InputKind::System,
+            Contents::Elf(elf) => match self.object(file, &bytes, &elf)? {
+                Some(kind) => kind,
+                None => return Ok(None),
+            },
+            Contents::Archive => InputKind::Archive(self.archive(file, &bytes)?),
+            Contents::Other if bytes.starts_with(b"BC\xC0\xDE") => {
+                native(&bytes, "compiled with -flto")
+            }
+            Contents::Other => native(&bytes, "not an object"),
+        };
+        Ok(Some(kind))
+    }
+
+    /// An object: its units if it is theirs alone, else its bytes. `None` if
+    /// the linker dropped it whole (`--gc-sections`).
+    fn object(
+        &mut self,
+        file: &Path,
+        bytes: &[u8],
+        elf: &Elf<'_>,
+    ) -> Result<Option<InputKind>, Error> {
+        let section = elf.section(backtrail_abi::UNIT_SECTION).map_err(Error::machine(file))?;
+        let units = read_units(file, &section.unwrap_or_default())?;
+        if units.is_empty() {
+            return Ok(Some(native(bytes, "not compiled by backtrail")));
+        }
+        if let Some(why) = units.iter().find_map(|unit| match &unit.meta.state {
+            IrState::Missing { why } => Some(why),
+            _ => None,
+        }) {
+            return Ok(Some(native(bytes, why)));
+        }
+        if !units.iter().any(|unit| self.linked.contains(&unit.meta.id)) {
+            return Ok(None);
+        }
+        let mut own: Vec<_> = units.iter().flat_map(|unit| unit.meta.symbols.clone()).collect();
+        own.sort();
+        own.dedup();
+        let defined: Vec<_> =
+            elf.defined_symbols().into_iter().map(|symbol| (symbol.name, symbol.weak)).collect();
+        if own != defined {
+            let why = "its symbols are not those of its units (it was changed by ld -r or objcopy)";
+            self.recipe.remarks.push(format!("{} is linked as it is: {why}", file.display()));
+            return Ok(Some(native(bytes, why)));
+        }
+        Ok(Some(InputKind::Units(units.iter().map(|unit| unit.meta.id).collect())))
+    }
+
+    fn archive(&mut self, file: &Path, bytes: &[u8]) -> Result<Vec<Member>, Error> {
+        let damaged = |error: object::Error| Error::machine(file)(error.into());
+        let archive = ArchiveFile::parse(bytes).map_err(damaged)?;
+        let mut members = Vec::new();
+        for member in archive.members() {
+            let member = member.map_err(damaged)?;
+            let name = String::from_utf8_lossy(member.name()).into_owned();
+            let path = file.parent().unwrap_or(Path::new("")).join(&name);
+            let read;
+            let contents = if archive.is_thin() {
+                read = std::fs::read(&path).map_err(Error::read(&path))?;
+                &read[..]
+            } else {
+                member.data(bytes).map_err(damaged)?
+            };
+            let shown = PathBuf::from(format!("{}({name})", file.display()));
+            let kind = match classify(contents) {
+                Contents::Elf(elf) => self.object(&shown, contents, &elf)?,
+                _ => Some(native(contents, "not an object")),
+            };
+            let name =
+                Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            members.extend(kind.map(|kind| Member { name, kind }));
+        }
+        Ok(members)
+    }
+}
+
+fn absolute(path: &str) -> String {
+    std::path::absolute(path).map_or(path.to_owned(), |path| path.display().to_string())
+}
+
+/// `-LFOLDER` with the folder absolute; any other text as it is. (`=` stands
+/// for the system root.)
+fn absolute_folder(text: String) -> String {
+    match text.strip_prefix("-L").filter(|folder| !folder.is_empty() && !folder.starts_with('=')) {
+        Some(folder) => format!("-L{}", absolute(folder)),
+        None => text,
+    }
+}
+
+fn native(bytes: &[u8], why: &str) -> InputKind {
+    InputKind::Native { contents: compress_native(bytes), why: why.to_owned() }
+}

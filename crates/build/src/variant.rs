@@ -1,0 +1,232 @@
+//! Variants: the same program with something inserted.
+//!
+//! Each unit goes through a worker of its own, back to its own compiler, and
+//! into the cache; then the real linker links the new objects by the original
+//! recipe.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use backtrail_machine::edit::{self, Edit, NewSection};
+use backtrail_machine::elf::Kind;
+use backtrail_plan::worker::{Output, Request, Response};
+use backtrail_plan::{UnitPlan, block_log};
+use rayon::prelude::*;
+
+use crate::cache::Cache;
+use crate::carry::frame;
+use crate::carry::recipe::{InputKind, Recipe};
+use crate::carry::unit::{Damaged, Generator, UnitRecord};
+use crate::carry::{Carried, file::hex};
+use crate::codegen_args::without_side_outputs;
+use crate::output::{self, Mode};
+use crate::relink::{Objects, Relink};
+use crate::{Error, compile, runtime, worker};
+
+/// What to insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// Nothing: the program rebuilt from its IR.
+    Empty,
+    /// Every executed block is logged.
+    Log,
+}
+
+impl Scheme {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Log => "log",
+        }
+    }
+
+    fn plan(self, unit: &UnitRecord) -> Result<Option<UnitPlan>, Damaged> {
+        match self {
+            Self::Empty => Ok(None),
+            Self::Log => {
+                let model =
+                    unit.model()?.ok_or_else(|| Damaged("a unit has no program model".into()))?;
+                Ok(Some(block_log::plan(&model, unit.meta.id)))
+            }
+        }
+    }
+
+    fn needs_runtime(self) -> bool {
+        self == Self::Log
+    }
+}
+
+/// How a derivation went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Units made anew or taken from the cache.
+    pub units: usize,
+    /// Units taken from the cache.
+    pub cached: usize,
+    /// Inputs linked as they are.
+    pub native: usize,
+}
+
+/// Derives `scheme` from `carried`, to `output`. `progress` is told how many of
+/// how many units are done.
+pub fn derive(
+    carried: &Carried,
+    scheme: Scheme,
+    output: &Path,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Outcome, Error> {
+    let program = &carried.path;
+    let recipe =
+        carried.recipe.as_ref().ok_or_else(|| Error::NoRecipe { path: program.clone() })?;
+    if let Some(scheme) = &recipe.variant {
+        return Err(Error::IsVariant { path: program.clone(), scheme: scheme.clone() });
+    }
+    let cache = Cache::open();
+    cache.check_writable()?;
+    let scratch = tempfile::Builder::new().prefix("backtrail-variant-").tempdir();
+    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+
+    let wanted: Vec<&UnitRecord> = linked_units(carried, recipe);
+    let (done, cached) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let fingerprint = tool_fingerprint();
+    let derive_one = |(index, unit): (usize, &&UnitRecord)| {
+        let key = frame::hash(&[&unit.meta.id, scheme.name().as_bytes(), &fingerprint]);
+        let object = match cache.get(&key) {
+            Some(object) => {
+                cached.fetch_add(1, Ordering::Relaxed);
+                object
+            }
+            None => {
+                let folder = scratch.path().join(format!("unit-{index}"));
+                std::fs::create_dir(&folder).map_err(Error::write(&folder))?;
+                let object = derive_unit(program, unit, scheme, &folder)?;
+                cache.put(&key, &object)?;
+                object
+            }
+        };
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, wanted.len());
+        Ok((unit.meta.id, object))
+    };
+    let objects: Objects =
+        wanted.par_iter().enumerate().map(derive_one).collect::<Result<_, Error>>()?;
+    let cached = cached.into_inner();
+    if cached < wanted.len() {
+        cache.trim();
+    }
+
+    let linked = scratch.path().join("linked");
+    let export = ["--export-dynamic-symbol=__backtrail_*"];
+    let is_library = carried.kind == Kind::SharedLibrary;
+    let is_static = carried.needed.is_empty();
+    let exported: &[&str] = if is_library || is_static { &[] } else { &export };
+    Relink {
+        program,
+        recipe,
+        objects: &objects,
+        runtime: scheme.needs_runtime().then_some((runtime::OBJECT, exported)),
+        options: &[],
+        scratch: scratch.path(),
+    }
+    .run(&linked)?;
+    let bytes = std::fs::read(&linked).map_err(Error::read(&linked))?;
+    let mark = Recipe {
+        variant: Some(scheme.name().to_owned()),
+        derived_from: carried.build_id.clone(),
+        ..Recipe::default()
+    };
+    let mark = mark.to_bytes();
+    let section = NewSection { name: backtrail_abi::LINK_SECTION, data: &mark };
+    let bytes = edit::edit(&bytes, &Edit { add: &[section], ..Edit::default() })
+        .map_err(Error::machine(&linked))?;
+    output::write_whole(output, &bytes, Mode::Program)?;
+    let native =
+        recipe.inputs.iter().filter(|input| matches!(input.kind, InputKind::Native { .. })).count();
+    Ok(Outcome { units: objects.len(), cached, native })
+}
+
+/// The units that the recipe's objects and archives are made of.
+fn linked_units<'a>(carried: &'a Carried, recipe: &Recipe) -> Vec<&'a UnitRecord> {
+    let mut ids = std::collections::BTreeSet::new();
+    let mut note = |kind: &InputKind| {
+        if let InputKind::Units(units) = kind {
+            ids.extend(units.iter().copied());
+        }
+    };
+    for input in &recipe.inputs {
+        note(&input.kind);
+        if let InputKind::Archive(members) = &input.kind {
+            members.iter().for_each(|member| note(&member.kind));
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    carried
+        .units
+        .iter()
+        .filter(|unit| ids.contains(&unit.meta.id) && seen.insert(unit.meta.id))
+        .collect()
+}
+
+/// Changes with this executable, so that nothing made by another version of
+/// Backtrail is taken from the cache.
+fn tool_fingerprint() -> Vec<u8> {
+    let own = std::env::current_exe().and_then(std::fs::metadata);
+    let stamp = own.ok().and_then(|data| {
+        let time = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some((data.len(), time.as_nanos()))
+    });
+    format!("{} {stamp:?}", env!("CARGO_PKG_VERSION")).into_bytes()
+}
+
+/// Makes the object of `unit` under `scheme`.
+fn derive_unit(
+    program: &Path,
+    unit: &UnitRecord,
+    scheme: Scheme,
+    folder: &Path,
+) -> Result<Vec<u8>, Error> {
+    let name = &unit.meta.name;
+    let damaged = |Damaged(what)| Error::Damaged {
+        path: program.to_owned(),
+        what: format!("{name}: {what}"),
+    };
+    worker::check_library(name, &unit.meta.compiler, &unit.meta.library)?;
+    let bitcode = unit.bitcode().map_err(damaged)?;
+    let bitcode = bitcode.ok_or_else(|| damaged(Damaged("it has no bitcode".into())))?;
+    let input = folder.join("unit.bc");
+    std::fs::write(&input, bitcode).map_err(Error::write(&input))?;
+    let object = folder.join("unit.o");
+    let changed = folder.join("changed.bc");
+    let output = match &unit.meta.generator {
+        Generator::Library(codegen) => {
+            Output::Object { path: object.clone(), codegen: codegen.clone() }
+        }
+        _ => Output::Bitcode(changed.clone()),
+    };
+    let request = Request {
+        library: unit.meta.library.clone(),
+        bitcode: input,
+        name: name.clone(),
+        lower: false,
+        plan: scheme.plan(unit).map_err(damaged)?,
+        strip_debug: !unit.meta.debug_wanted,
+        output: Some(output),
+    };
+    let Response::Done { .. } = worker::call(&request)? else {
+        return Err(Error::Worker { unit: name.clone(), why: "the worker gave no answer".into() });
+    };
+    if let Generator::Clang { program, arguments } = &unit.meta.generator {
+        compile::generate(program, &without_side_outputs(arguments), &changed, &object)
+            .map_err(|why| Error::Worker { unit: name.clone(), why })?;
+    }
+    let bytes = std::fs::read(&object).map_err(Error::read(&object))?;
+    let record = unit.of_variant(scheme.name()).to_bytes();
+    let section = NewSection { name: backtrail_abi::UNIT_SECTION, data: &record };
+    edit::edit(&bytes, &Edit { add: &[section], ..Edit::default() })
+        .map_err(Error::machine(&object))
+}
+
+/// The build id as people write it.
+pub fn build_id_text(build_id: &[u8]) -> String {
+    if build_id.is_empty() { "none".to_owned() } else { hex(build_id) }
+}

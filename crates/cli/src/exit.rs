@@ -1,0 +1,54 @@
+//! Exit codes, and how an error is shown.
+
+use std::io;
+use std::process::ExitCode;
+
+use backtrail_build::Error;
+
+/// Wrong usage.
+pub const USAGE: u8 = 2;
+/// The input is missing, not ours, corrupt or of an unreadable version.
+pub const INPUT: u8 = 3;
+/// Cannot write.
+pub const WRITE: u8 = 6;
+/// A bug in Backtrail.
+pub const BUG: u8 = 70;
+/// No clang.
+pub const NO_CLANG: u8 = 127;
+
+fn code_of_build(error: &Error) -> u8 {
+    match error {
+        Error::NoClang | Error::ClangNotRunnable { .. } => NO_CLANG,
+        Error::Write { .. } => WRITE,
+        Error::Worker { .. } | Error::Tool { .. } => BUG,
+        _ => INPUT,
+    }
+}
+
+/// The exit code that `error` stands for.
+fn code_of(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return code_of_build(error);
+    }
+    match error.downcast_ref::<io::Error>() {
+        Some(_) => WRITE,
+        None => BUG,
+    }
+}
+
+/// Shows what went wrong, in one line, and gives the code to leave with.
+pub fn report(result: anyhow::Result<u8>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let broken_pipe = error
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+            if broken_pipe {
+                return ExitCode::SUCCESS;
+            }
+            eprintln!("backtrail: {error:#}");
+            ExitCode::from(code_of(&error))
+        }
+    }
+}

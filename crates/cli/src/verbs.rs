@@ -1,0 +1,8 @@
+//! One module per verb.
+
+pub mod cache;
+pub mod detach;
+pub mod extract;
+pub mod generate;
+pub mod info;
+pub mod instrument;
