@@ -173,8 +173,13 @@ pub fn edit(bytes: &[u8], edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
     for section in &mut sections {
         let name = name_in(&table, section.name);
         if edit.remove.iter().any(|removed| removed.as_bytes() == name) {
-            *section = SectionHeader { name: section.name, ..SectionHeader::default() };
+            *section = SectionHeader::default();
         }
+    }
+
+    // Headers at the end can go altogether: nothing refers to a removed section.
+    while sections.len() > names + 1 && sections.last().is_some_and(|last| last.kind == elf::SHT_NULL.0) {
+        sections.pop();
     }
 
     let mut out;
