@@ -1,6 +1,7 @@
 //! The data types of a unit. See [`crate::verify`] for what must hold of them.
 
-use backtrail_graph::{IndexMap, define_index};
+use backtrail_graph::define_index;
+pub use backtrail_graph::{Index, IndexMap};
 use serde::{Deserialize, Serialize};
 
 define_index!(
