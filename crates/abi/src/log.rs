@@ -5,16 +5,25 @@
 //! the unit (blocks of all functions counted through, in order). The first call
 //! finds [`Descriptor::base`] zero and registers the unit, which gives it a
 //! range of event numbers; from then on an event is `base + block`. So there is
-//! no constructor to wait for, and only units that run are registered.
+//! no constructor to wait for, and only units that run are registered. A unit
+//! that is in the process twice (an executable and a library, a library loaded
+//! again) has one range.
 //!
-//! A process writes into a folder of its own, `PID-NONCE`, below
-//! `$BACKTRAIL_DIR` (default [`DEFAULT_DIR`]):
+//! A process writes into a folder of its own, `PID-NONCE` (decimal, then
+//! sixteen hexadecimal digits that grow with time), below `$BACKTRAIL_DIR`
+//! (default [`DEFAULT_DIR`]):
 //!
 //! - [`PROCESS_FILE`]: a [`ProcessHeader`], then a [`Registration`] per unit;
-//! - `thread-TID-N`: a [`ThreadHeader`], then events of four bytes each.
+//! - `thread-TID-N` ([`THREAD_FILE_PREFIX`]): a [`ThreadHeader`], then events of
+//!   four bytes each; `N` is [`ThreadHeader::ordinal`].
 //!
-//! Event 0 means "nothing yet": a file is allocated ahead of what is written,
-//! so the zeros at its end are not events.
+//! All numbers are little-endian. Event 0 means "nothing yet": a file is
+//! allocated ahead of what is written, so the zeros at its end are not events.
+//! A zero with an event behind it is an event that was begun and never
+//! finished: its thread left a signal handler by `longjmp` at that moment.
+//!
+//! A thread's file has only the lengths that [`next_thread_length`] gives,
+//! starting from 0; any other length means that something cut it.
 
 /// `void __backtrail_log(struct descriptor *, uint32_t block)`
 pub const LOG_FUNCTION: &str = "__backtrail_log";
@@ -28,11 +37,17 @@ pub const DEFAULT_DIR: &str = "./backtrail-records";
 /// The name of the per-process file.
 pub const PROCESS_FILE: &str = "process";
 
+/// How the names of thread files begin.
+pub const THREAD_FILE_PREFIX: &str = "thread-";
+
 /// The first bytes of the per-process file.
 pub const PROCESS_MAGIC: [u8; 8] = *b"BTPROC\x01\n";
 
 /// The first bytes of a thread's file.
 pub const THREAD_MAGIC: [u8; 8] = *b"BTEVNT\x01\n";
+
+/// The lowest event number a unit can get.
+pub const FIRST_BASE: u32 = 1;
 
 /// What every instrumented unit holds, in its writable data.
 #[repr(C)]
@@ -50,9 +65,9 @@ pub const PATH_BYTES: usize = 4096;
 
 /// The start of the per-process file.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct ProcessHeader {
-    /// [`PROCESS_MAGIC`].
+    /// [`PROCESS_MAGIC`]; written last, so a header that has it is whole.
     pub magic: [u8; 8],
     /// [`crate::VERSION`].
     pub version: u32,
@@ -60,12 +75,17 @@ pub struct ProcessHeader {
     pub pid: u32,
     /// Its parent when the folder was made.
     pub parent: u32,
+    /// The process it is a fork of, if that one had a record too: then its
+    /// events start in the middle of a function. 0 after an `exec`.
+    pub forked_from: u32,
     /// Nonzero: the record is incomplete; see [`Incomplete`].
     pub incomplete: u32,
     /// The error number that goes with it.
     pub error: u32,
     /// How many [`Registration`]s follow.
     pub registrations: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The executable, as the kernel names it, ended by a zero.
     pub executable: [u8; PATH_BYTES],
 }
@@ -74,7 +94,7 @@ pub struct ProcessHeader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Incomplete {
-    /// A file could not be created.
+    /// A file could not be created or opened again.
     Create = 1,
     /// A file could not be extended: the disk is full or a limit was reached.
     Extend = 2,
@@ -84,9 +104,22 @@ pub enum Incomplete {
     Limit = 4,
 }
 
+impl Incomplete {
+    /// The reason with this number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Create),
+            2 => Some(Self::Extend),
+            3 => Some(Self::Map),
+            4 => Some(Self::Limit),
+            _ => None,
+        }
+    }
+}
+
 /// A unit's range of event numbers.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Registration {
     /// The unit.
     pub unit: [u8; 16],
@@ -98,9 +131,9 @@ pub struct Registration {
 
 /// The start of a thread's file.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct ThreadHeader {
-    /// [`THREAD_MAGIC`].
+    /// [`THREAD_MAGIC`]; written last, so a header that has it is whole.
     pub magic: [u8; 8],
     /// [`crate::VERSION`].
     pub version: u32,
@@ -110,4 +143,138 @@ pub struct ThreadHeader {
     pub ordinal: u32,
     /// Zero.
     pub reserved: u32,
+}
+
+/// The length of a thread's file after its first allocation.
+pub const FIRST_THREAD_LENGTH: u64 = 4 << 10;
+
+/// The most a thread's file grows by at once.
+pub const LARGEST_GROWTH: u64 = 16 << 20;
+
+/// The length a thread's file of `length` bytes grows to: it doubles, so that a
+/// short thread costs a page and a long one few system calls.
+pub const fn next_thread_length(length: u64) -> u64 {
+    if length == 0 {
+        FIRST_THREAD_LENGTH
+    } else if length < LARGEST_GROWTH {
+        length * 2
+    } else {
+        length.saturating_add(LARGEST_GROWTH)
+    }
+}
+
+/// Whether a thread's file that nothing has cut can be `length` bytes long.
+pub const fn is_thread_length(length: u64) -> bool {
+    if length < LARGEST_GROWTH {
+        length == 0 || (length >= FIRST_THREAD_LENGTH && length.is_power_of_two())
+    } else {
+        length.is_multiple_of(LARGEST_GROWTH)
+    }
+}
+
+/// Why bytes are not the header they should be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeaderError {
+    /// There are fewer bytes than a header has.
+    Short(usize),
+    /// All zero: the process was stopped before it wrote the header.
+    Unwritten,
+    /// They begin with something else.
+    Magic([u8; 8]),
+    /// A version this code cannot read.
+    Version(u32),
+}
+
+/// Reads little-endian fields one after another from bytes known to be enough.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (field, rest) = self.0.split_first_chunk().unwrap_or((&[0; N], &[]));
+        self.0 = rest;
+        *field
+    }
+
+    fn number(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+}
+
+/// Checks length, magic and version, and leaves the fields behind them.
+fn open_header(
+    bytes: &[u8],
+    size: usize,
+    magic: [u8; 8],
+) -> Result<(Fields<'_>, u32), HeaderError> {
+    if bytes.len() < size {
+        return Err(HeaderError::Short(bytes.len()));
+    }
+    let mut fields = Fields(bytes);
+    let found = fields.take();
+    if found == [0; 8] {
+        return Err(HeaderError::Unwritten);
+    }
+    if found != magic {
+        return Err(HeaderError::Magic(found));
+    }
+    let version = fields.number();
+    if version != crate::VERSION {
+        return Err(HeaderError::Version(version));
+    }
+    Ok((fields, version))
+}
+
+impl ProcessHeader {
+    /// Bytes of a header in a file.
+    pub const BYTES: usize = size_of::<Self>();
+
+    /// Reads the header `bytes` start with.
+    pub fn read(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let (mut fields, version) = open_header(bytes, Self::BYTES, PROCESS_MAGIC)?;
+        Ok(Self {
+            magic: PROCESS_MAGIC,
+            version,
+            pid: fields.number(),
+            parent: fields.number(),
+            forked_from: fields.number(),
+            incomplete: fields.number(),
+            error: fields.number(),
+            registrations: fields.number(),
+            reserved: fields.number(),
+            executable: fields.take(),
+        })
+    }
+
+    /// The executable's path, without the zeros behind it.
+    pub fn executable(&self) -> &[u8] {
+        self.executable.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+}
+
+impl Registration {
+    /// Bytes of a registration in a file.
+    pub const BYTES: usize = size_of::<Self>();
+
+    /// Reads one registration.
+    pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
+        let mut fields = Fields(bytes);
+        Self { unit: fields.take(), base: fields.number(), blocks: fields.number() }
+    }
+}
+
+impl ThreadHeader {
+    /// Bytes of a header in a file.
+    pub const BYTES: usize = size_of::<Self>();
+
+    /// Reads the header `bytes` start with.
+    pub fn read(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let (mut fields, version) = open_header(bytes, Self::BYTES, THREAD_MAGIC)?;
+        Ok(Self {
+            magic: THREAD_MAGIC,
+            version,
+            tid: fields.number(),
+            ordinal: fields.number(),
+            reserved: fields.number(),
+        })
+    }
 }

@@ -1,2 +1,64 @@
-//! placeholder
-#![no_std]
+//! The part of Backtrail that runs inside instrumented programs.
+//!
+//! `recipe.rs` beside this crate's manifest compiles it to one relocatable
+//! object that is linked into variants of C, C++ and Rust programs: static,
+//! static-pie, PIE and not, shared libraries. It implements
+//! [`backtrail_abi::log::LOG_FUNCTION`] and needs nothing from the program: no
+//! libc (system calls are made directly, so `errno` never changes), no
+//! allocator, no constructor, no destructor. It never panics, never unwinds,
+//! and has unwind tables, so that a backtrace taken in a signal handler passes
+//! through it.
+//!
+//! # How an event is logged
+//! Each thread has a page of state, found by one thread-local pointer, and a
+//! window of its log file mapped into memory. The fast path reserves a slot with
+//! one `xadd` that is not locked (atomic against signal handlers of the same
+//! thread, which is all that is needed) and stores four bytes. What is stored is
+//! in the page cache, so it survives any end of the process. Everything else
+//! happens on the slow path with all signals blocked: registering a unit,
+//! creating and extending files.
+//!
+//! # What holds
+//! - A thread's log is the exact sequence of its events, or a prefix of it and
+//!   the process header says why it is incomplete. An event whose thread left a
+//!   signal handler by `longjmp` between reserving and storing stays zero, and
+//!   readers count it as lost.
+//! - Space is allocated on disk before it is mapped: a full disk is an error
+//!   number and never SIGBUS. Descriptors are closed before the slow path ends.
+//! - The state pages are wiped in a fork's child (`MADV_WIPEONFORK`), whatever
+//!   way the fork was made, so the child falls into the slow path and makes a
+//!   record of its own. No lock is inherited in a locked state.
+//! - What must survive a fork (where records go, which units have which numbers)
+//!   is in private memory and written in such an order that any prefix of the
+//!   writes is consistent.
+//!
+//! # What is to be known
+//! - Children made by `vfork` and other processes that share memory and thread
+//!   storage with their parent log into the parent's record until they `exec`.
+//! - Two kernel threads that share one thread storage at the same time (a raw
+//!   `clone` without `CLONE_SETTLS`) would lose events; no libc works there.
+//! - All instrumented modules of a process share the first module's instance,
+//!   if its symbol is visible. A library that hides it has its own instance, and
+//!   the process then has two records.
+//! - A thread that ends leaves its page and window mapped; new threads look for
+//!   such leftovers and take them over, so that their number stays in proportion
+//!   to that of living threads.
+//! - The mapped windows of a parent stay mapped in a forked child.
+//! - A program that gives up the right to open its record (a change of user, a
+//!   change of root) logs until its window is full and is then incomplete. One
+//!   that installs a seccomp filter which kills at `openat`, `fallocate` or
+//!   `mmap` is killed when its window is full.
+//! - `MADV_WIPEONFORK` needs Linux 4.14. Without it nothing is recorded.
+
+#![cfg_attr(not(test), no_std)]
+#![no_builtins]
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod entry;
+mod environment;
+mod file;
+mod lock;
+mod name;
+mod process;
+mod sys;
+mod thread;

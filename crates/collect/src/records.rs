@@ -1,0 +1,175 @@
+//! The folder of records: one folder per process, one file per thread.
+//!
+//! The layout is that of [`backtrail_abi::log`]. Whatever else is in the folder
+//! is reported and otherwise left alone, and a process whose header cannot be
+//! read does not hide the others.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use backtrail_abi::VERSION;
+use backtrail_abi::log::{HeaderError, PROCESS_FILE, ProcessHeader, THREAD_FILE_PREFIX};
+
+use crate::Error;
+
+/// What one process recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessRecord {
+    /// The process.
+    pub pid: u32,
+    /// Its parent when it began to record.
+    pub parent: u32,
+    /// The recorded process it is a fork of; `None` if it began with an `exec`.
+    pub forked_from: Option<u32>,
+    /// Its executable.
+    pub executable: PathBuf,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Orders processes by their first event.
+    pub nonce: u64,
+    /// Its threads, ordered by their first event.
+    pub threads: Vec<ThreadFile>,
+}
+
+impl ProcessRecord {
+    /// The path of the process file.
+    pub fn process_file(&self) -> PathBuf {
+        self.folder.join(PROCESS_FILE)
+    }
+}
+
+/// A thread's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadFile {
+    /// Orders the threads of a process by their first event.
+    pub ordinal: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Something in the folder that is not a record that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreign {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What it is or why it cannot be read.
+    pub why: String,
+}
+
+/// Everything in a folder of records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Records {
+    /// The processes, ordered by their first event.
+    pub processes: Vec<ProcessRecord>,
+    /// Everything else, by path.
+    pub foreign: Vec<Foreign>,
+}
+
+impl Records {
+    /// Reads the folder `dir`.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let mut records = Self::default();
+        for path in entries(dir)? {
+            let why = match process_name(&path) {
+                None => "not the folder of a process".into(),
+                Some(_) if !path.is_dir() => {
+                    "named like the folder of a process, but a file".into()
+                }
+                Some((_, nonce)) => match records.read_process(&path, nonce) {
+                    Ok(process) => {
+                        records.processes.push(process);
+                        continue;
+                    }
+                    Err(why) => why,
+                },
+            };
+            records.foreign.push(Foreign { path, why });
+        }
+        records.processes.sort_by_key(|process| (process.nonce, process.pid));
+        records.foreign.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(records)
+    }
+
+    fn read_process(&mut self, folder: &Path, nonce: u64) -> Result<ProcessRecord, String> {
+        let header = read_header(&folder.join(PROCESS_FILE))?;
+        let mut threads = Vec::new();
+        for path in entries(folder).map_err(|error| error.to_string())? {
+            if path.file_name() == Some(OsStr::new(PROCESS_FILE)) {
+                continue;
+            }
+            match thread_name(&path) {
+                Some((tid, ordinal)) => threads.push(ThreadFile { ordinal, tid, path }),
+                None => {
+                    let why = "not the file of a thread".into();
+                    self.foreign.push(Foreign { path, why });
+                }
+            }
+        }
+        threads.sort_by_key(|thread: &ThreadFile| (thread.ordinal, thread.tid));
+        Ok(ProcessRecord {
+            pid: header.pid,
+            parent: header.parent,
+            forked_from: (header.forked_from != 0).then_some(header.forked_from),
+            executable: OsStr::from_bytes(header.executable()).into(),
+            folder: folder.into(),
+            nonce,
+            threads,
+        })
+    }
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source: std::io::Error| match source.kind() {
+        ErrorKind::NotFound => Error::Missing(dir.into()),
+        _ => Error::Read { path: dir.into(), source },
+    };
+    let mut paths = fs::read_dir(dir)
+        .map_err(failed)?
+        .map(|entry| entry.map(|entry| entry.path()).map_err(failed))
+        .collect::<Result<Vec<_>, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Takes `PID-NONCE` apart.
+fn process_name(path: &Path) -> Option<(u32, u64)> {
+    let (pid, nonce) = path.file_name()?.to_str()?.split_once('-')?;
+    let nonce = (nonce.len() == 16).then(|| u64::from_str_radix(nonce, 16).ok())??;
+    Some((decimal(pid)?, nonce))
+}
+
+/// Takes `thread-TID-N` apart.
+fn thread_name(path: &Path) -> Option<(u32, u32)> {
+    let name = path.file_name()?.to_str()?;
+    let (tid, ordinal) = name.strip_prefix(THREAD_FILE_PREFIX)?.split_once('-')?;
+    Some((decimal(tid)?, decimal(ordinal)?))
+}
+
+/// Digits only: `parse` alone would take a sign.
+fn decimal(digits: &str) -> Option<u32> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+fn read_header(path: &Path) -> Result<ProcessHeader, String> {
+    let mut bytes = Vec::with_capacity(ProcessHeader::BYTES);
+    File::open(path)
+        .and_then(|file| file.take(ProcessHeader::BYTES as u64).read_to_end(&mut bytes))
+        .map_err(|error| format!("its process file cannot be read: {error}"))?;
+    ProcessHeader::read(&bytes).map_err(|error| match error {
+        HeaderError::Short(0) | HeaderError::Unwritten => {
+            "its process was stopped, or could go no further, before it recorded anything".into()
+        }
+        HeaderError::Short(found) => {
+            format!("its process file has {found} bytes, fewer than a header: it was cut")
+        }
+        HeaderError::Magic(_) => "its process file is not one of ours".into(),
+        HeaderError::Version(found) => format!(
+            "its process file has format version {found}, this backtrail reads version {VERSION}"
+        ),
+    })
+}

@@ -1,0 +1,108 @@
+//! `__backtrail_log`: the fast path, and what it falls back to.
+//!
+//! The fast path is assembly because each of its steps matters: the thread's
+//! pointer is initial-exec (one load, no call, works before and without libc's
+//! dynamic thread storage), and the slot is taken by a single `xadd` without a
+//! lock prefix, which nothing on the same thread can split. See
+//! [`crate::thread`] for what the word means.
+//!
+//! Only the function is visible outside its module, and it is weak: the dynamic
+//! linker binds every module's calls to the first one. The thread's pointer is
+//! hidden, so that it always belongs to the instance that uses it, whatever is
+//! done to the function's symbol (`-Bsymbolic`, a version script).
+
+use core::arch::global_asm;
+use core::sync::atomic::AtomicPtr;
+
+use backtrail_abi::log::Descriptor as Unit;
+
+use crate::process::Control;
+use crate::sys;
+use crate::thread::{self, State};
+
+global_asm!(
+    ".pushsection .tbss,\"awT\",@nobits",
+    ".weak __backtrail_thread",
+    ".hidden __backtrail_thread",
+    ".type __backtrail_thread,@object",
+    ".size __backtrail_thread,8",
+    ".p2align 3",
+    "__backtrail_thread:",
+    ".zero 8",
+    ".popsection",
+    ".pushsection .text.__backtrail_log,\"ax\",@progbits",
+    ".weak __backtrail_log",
+    ".type __backtrail_log,@function",
+    ".p2align 5",
+    "__backtrail_log:",
+    ".cfi_startproc",
+    "movl {base}(%rdi), %eax",
+    "testl %eax, %eax",
+    "je 2f",
+    "movq __backtrail_thread@gottpoff(%rip), %rcx",
+    "movq %fs:(%rcx), %rcx",
+    "testq %rcx, %rcx",
+    "je 2f",
+    "movl $4, %edx",
+    "xaddq %rdx, {word}(%rcx)",
+    "testl %edx, %edx",
+    "jns 2f",
+    "addl %esi, %eax",
+    "movslq %edx, %r8",
+    "shrq $32, %rdx",
+    "addq {ends}(%rcx,%rdx,8), %r8",
+    "movl %eax, (%r8)",
+    "ret",
+    "2:",
+    "movq %fs:0, %rdx",
+    "addq __backtrail_thread@gottpoff(%rip), %rdx",
+    "jmp {slow}",
+    ".cfi_endproc",
+    ".size __backtrail_log, . - __backtrail_log",
+    ".popsection",
+    base = const core::mem::offset_of!(Unit, base),
+    word = const thread::WORD_OFFSET,
+    ends = const thread::ENDS_OFFSET,
+    slow = sym log_slowly,
+    options(att_syntax),
+);
+
+/// Logs a block when the fast path cannot: the unit is not registered, the
+/// thread has no window, or its window is full.
+///
+/// # Safety
+/// `unit` is the descriptor of an instrumented unit, `slot` the address of the
+/// calling thread's pointer.
+#[cold]
+unsafe extern "C" fn log_slowly(unit: *const Unit, block: u32, slot: *const AtomicPtr<State>) {
+    // SAFETY: as promised by the caller.
+    let (unit, slot) = unsafe { (&*unit, &*slot) };
+    let stopped = match State::at(slot) {
+        Some(state) => state.is_stopped(),
+        None => Control::known_to_be_stopped(),
+    };
+    if stopped {
+        return;
+    }
+    let signals = sys::block_signals();
+    if let Some(control) = Control::get() {
+        log_blocked(control, unit, block, slot);
+    }
+    sys::restore_signals(signals);
+}
+
+/// The same, with all signals blocked.
+fn log_blocked(control: &Control, unit: &Unit, block: u32, slot: &AtomicPtr<State>) {
+    // A process that cannot begin notes that itself: no header, no thread.
+    if control.begin().is_err() {
+        return;
+    }
+    let Ok(state) = State::own(control, slot) else { return };
+    let logged =
+        control.base_of(unit).and_then(|base| state.append(control, base.wrapping_add(block)));
+    if let Err(failure) = logged {
+        // From here on the thread's log would have holes: it ends here.
+        state.stop();
+        control.note(failure);
+    }
+}

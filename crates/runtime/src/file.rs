@@ -1,0 +1,113 @@
+//! Files that are allocated on disk, then mapped, then closed.
+//!
+//! Space is allocated before it is mapped, because a store into a mapped page
+//! that has no room on the disk is SIGBUS. A file is opened anew each time it
+//! grows and closed before the program goes on, so the program's descriptors
+//! are its own.
+
+use backtrail_abi::log::Incomplete;
+
+use crate::sys::{self, Descriptor, Error, Path};
+
+/// Why recording cannot go on.
+#[derive(Clone, Copy)]
+pub(crate) struct Failure {
+    pub(crate) why: Incomplete,
+    pub(crate) error: Error,
+}
+
+impl Failure {
+    pub(crate) fn new(why: Incomplete, error: Error) -> Self {
+        Self { why, error }
+    }
+}
+
+/// A file to be extended and mapped.
+pub(crate) struct Request<'a> {
+    /// The folder's absolute path.
+    pub(crate) folder: Path<'a>,
+    /// The file's name in it.
+    pub(crate) name: Path<'a>,
+    /// Its length now; 0 creates it, and then it must not exist.
+    pub(crate) from: u64,
+    /// Its length afterwards.
+    pub(crate) to: u64,
+    /// Where the mapping begins; it ends with the file.
+    pub(crate) mapped_from: u64,
+}
+
+impl Request<'_> {
+    /// Bytes mapped.
+    pub(crate) fn bytes(&self) -> usize {
+        self.to.saturating_sub(self.mapped_from) as usize
+    }
+
+    /// Opens, extends, maps and closes the file; gives the mapping's address.
+    pub(crate) fn map(&self) -> Result<usize, Failure> {
+        let file = self.open().map_err(|error| Failure::new(Incomplete::Create, error))?;
+        let result = allocate(file, self.from, self.to)
+            .map_err(|error| Failure::new(Incomplete::Extend, error))
+            .and_then(|()| {
+                sys::map_file(file, self.mapped_from, self.bytes())
+                    .map_err(|error| Failure::new(Incomplete::Map, error))
+            });
+        sys::close(file);
+        result
+    }
+
+    fn open(&self) -> Result<Descriptor, Error> {
+        let here = Descriptor(sys::AT_FDCWD);
+        let folder = sys::open(here, self.folder, sys::O_PATH | sys::O_DIRECTORY, 0)?;
+        let creating = self.from == 0;
+        let flags = sys::O_RDWR
+            | sys::O_NOFOLLOW
+            | if creating { sys::O_CREAT | sys::O_EXCL } else { sys::O_RDONLY };
+        let mut file = sys::open(folder, self.name, flags, 0o666);
+        if file.err() == Some(sys::EACCES) {
+            // A umask can keep us out of what we made ourselves.
+            let changed = if creating {
+                sys::change_mode(here, self.folder, 0o700)
+            } else {
+                sys::change_mode(folder, self.name, 0o600)
+            };
+            if changed.is_ok() {
+                file = sys::open(folder, self.name, flags, 0o666);
+            }
+        }
+        sys::close(folder);
+        file
+    }
+}
+
+/// Extends a file from one length to another with space that is really there.
+///
+/// Past the limit on file sizes the kernel also sends a signal, which ends a
+/// program that does not expect it. All signals are blocked here, so it waits
+/// and can be taken away, unless the program had one waiting already.
+fn allocate(file: Descriptor, from: u64, to: u64) -> Result<(), Error> {
+    let already_pending = sys::size_signal_pending();
+    let result = match sys::allocate(file, from, to.saturating_sub(from)) {
+        Err(sys::EOPNOTSUPP | sys::ENOSYS) => write_zeros(file, from, to),
+        result => result,
+    };
+    if result == Err(sys::EFBIG) && !already_pending {
+        sys::take_size_signal();
+    }
+    result
+}
+
+/// For file systems that cannot allocate ahead.
+fn write_zeros(file: Descriptor, from: u64, to: u64) -> Result<(), Error> {
+    static ZEROS: [u8; sys::PAGE] = [0; sys::PAGE];
+    let mut at = from;
+    while at < to {
+        let rest = to.saturating_sub(at).min(sys::PAGE as u64) as usize;
+        match sys::write_at(file, ZEROS.get(..rest).unwrap_or(&ZEROS), at) {
+            Ok(0) => return Err(sys::EIO),
+            Ok(written) => at += written as u64,
+            Err(sys::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! System calls, made directly: no libc, no `errno`.
+//!
+//! A call gives back what the kernel returns, with error numbers as
+//! [`Error`]s. Numbers and constants are those of Linux on x86-64
+//! (`arch/x86/entry/syscalls/syscall_64.tbl`, `include/uapi`).
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU32;
+
+/// An error number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
+pub(crate) struct Error(pub(crate) u32);
+
+pub(crate) const ENOENT: Error = Error(2);
+pub(crate) const ESRCH: Error = Error(3);
+pub(crate) const EINTR: Error = Error(4);
+pub(crate) const EIO: Error = Error(5);
+pub(crate) const ENOMEM: Error = Error(12);
+pub(crate) const EACCES: Error = Error(13);
+pub(crate) const EEXIST: Error = Error(17);
+pub(crate) const EFBIG: Error = Error(27);
+pub(crate) const ENAMETOOLONG: Error = Error(36);
+pub(crate) const ENOSYS: Error = Error(38);
+pub(crate) const EOVERFLOW: Error = Error(75);
+pub(crate) const EOPNOTSUPP: Error = Error(95);
+pub(crate) const ETIMEDOUT: Error = Error(110);
+
+pub(crate) const O_RDONLY: u32 = 0;
+pub(crate) const O_RDWR: u32 = 2;
+pub(crate) const O_CREAT: u32 = 0o100;
+pub(crate) const O_EXCL: u32 = 0o200;
+pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
+pub(crate) const O_DIRECTORY: u32 = 0o200_000;
+pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
+pub(crate) const O_PATH: u32 = 0o10_000_000;
+pub(crate) const AT_FDCWD: i32 = -100;
+
+const SIGXFSZ: u32 = 25;
+const SIGSET_BYTES: usize = 8;
+
+/// A page of memory.
+pub(crate) const PAGE: usize = 4096;
+
+/// An open file; whoever opened it closes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Descriptor(pub(crate) i32);
+
+/// Makes a system call.
+///
+/// # Safety
+/// The arguments must be right for the call: every pointer valid for what the
+/// kernel does with it, and no memory changed or unmapped that others rely on.
+#[inline(always)]
+unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Error> {
+    let result: isize;
+    // SAFETY: the kernel changes rax, rcx and r11, and memory as the caller
+    // vouches for.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    if result < 0 { Err(Error(result.unsigned_abs() as u32)) } else { Ok(result as usize) }
+}
+
+/// Reads into `buffer`; gives the number of bytes.
+pub(crate) fn read(file: Descriptor, buffer: &mut [u8]) -> Result<usize, Error> {
+    // SAFETY: the kernel writes at most the length of a buffer that is ours.
+    unsafe { call(0, [file.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
+}
+
+/// Closes a file.
+pub(crate) fn close(file: Descriptor) {
+    // SAFETY: `file` is a descriptor we opened; nothing else uses it.
+    let _ = unsafe { call(3, [file.0 as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Private memory that reads zero in the children of forks.
+pub(crate) fn map_wiped_on_fork(bytes: usize) -> Result<usize, Error> {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    const WIPE_ON_FORK: usize = 18;
+    // SAFETY: new memory at an address of the kernel's choice.
+    let address = unsafe { call(9, [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0]) }?;
+    // SAFETY: the advice concerns the memory just mapped.
+    match unsafe { call(28, [address, bytes, WIPE_ON_FORK, 0, 0, 0]) } {
+        Ok(_) => Ok(address),
+        Err(error) => {
+            // SAFETY: nobody knows the address yet.
+            unsafe { unmap(address, bytes) };
+            Err(error)
+        }
+    }
+}
+
+/// Maps a range of a file, shared.
+pub(crate) fn map_file(file: Descriptor, offset: u64, bytes: usize) -> Result<usize, Error> {
+    const READ_WRITE: usize = 3;
+    const SHARED: usize = 1;
+    // SAFETY: new memory at an address of the kernel's choice.
+    unsafe { call(9, [0, bytes, READ_WRITE, SHARED, file.0 as usize, offset as usize]) }
+}
+
+/// Unmaps memory.
+///
+/// # Safety
+/// Nothing may use the range any more.
+pub(crate) unsafe fn unmap(address: usize, bytes: usize) {
+    // SAFETY: as the caller vouches for.
+    let _ = unsafe { call(11, [address, bytes, 0, 0, 0, 0]) };
+}
+
+/// A set of signals as the kernel has it.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalSet(u64);
+
+/// Blocks every signal that can be blocked; gives what was blocked before.
+pub(crate) fn block_signals() -> SignalSet {
+    const BLOCK: usize = 0;
+    let all = SignalSet(u64::MAX);
+    let mut before = SignalSet(0);
+    // SAFETY: both sets are ours and of the size given.
+    let _ = unsafe {
+        call(14, [BLOCK, &raw const all as usize, &raw mut before as usize, SIGSET_BYTES, 0, 0])
+    };
+    before
+}
+
+/// Blocks exactly `signals`.
+pub(crate) fn restore_signals(signals: SignalSet) {
+    const SET: usize = 2;
+    // SAFETY: the set is ours and of the size given.
+    let _ = unsafe { call(14, [SET, &raw const signals as usize, 0, SIGSET_BYTES, 0, 0]) };
+}
+
+/// Whether a "file too large" signal waits to be delivered.
+pub(crate) fn size_signal_pending() -> bool {
+    let mut pending = SignalSet(0);
+    // SAFETY: the set is ours and of the size given.
+    let _ = unsafe { call(127, [&raw mut pending as usize, SIGSET_BYTES, 0, 0, 0, 0]) };
+    pending.0 & (1 << (SIGXFSZ - 1)) != 0
+}
+
+/// Takes a waiting "file too large" signal away.
+pub(crate) fn take_size_signal() {
+    let set = SignalSet(1 << (SIGXFSZ - 1));
+    let no_time = [0u64; 2];
+    // SAFETY: set and time are ours; no information about the signal is asked for.
+    let _ = unsafe {
+        call(128, [&raw const set as usize, 0, &raw const no_time as usize, SIGSET_BYTES, 0, 0])
+    };
+}
+
+/// The process.
+pub(crate) fn process_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(39, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// The parent process.
+pub(crate) fn parent_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(110, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// The thread.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(186, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// Whether `thread` of `process` is known to have ended.
+pub(crate) fn has_ended(process: u32, thread: u32) -> bool {
+    // SAFETY: signal 0 is no signal: the kernel only looks the thread up.
+    let found = unsafe { call(234, [process as usize, thread as usize, 0, 0, 0, 0]) };
+    found == Err(ESRCH)
+}
+
+/// Whether no thread of any process has the number `thread`.
+pub(crate) fn is_gone(thread: u32) -> bool {
+    // SAFETY: signal 0 is no signal: the kernel only looks the thread up.
+    let found = unsafe { call(200, [thread as usize, 0, 0, 0, 0, 0]) };
+    found == Err(ESRCH)
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let mut time = [0u64; 2];
+    // SAFETY: the kernel writes seconds and nanoseconds into our memory.
+    let _ = unsafe { call(228, [0, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1])
+}
+
+/// Waits until woken if `word` still is `value`, for `milliseconds` at most.
+pub(crate) fn wait(word: &AtomicU32, value: u32, milliseconds: u64) -> Result<(), Error> {
+    const WAIT_PRIVATE: usize = 128;
+    let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
+    let arguments =
+        [word.as_ptr() as usize, WAIT_PRIVATE, value as usize, time.as_ptr() as usize, 0, 0];
+    // SAFETY: the kernel reads the word and the time.
+    unsafe { call(202, arguments) }.map(drop)
+}
+
+/// Wakes one that waits for `word`.
+pub(crate) fn wake_one(word: &AtomicU32) {
+    const WAKE_PRIVATE: usize = 129;
+    // SAFETY: the kernel uses the address as a key only.
+    let _ = unsafe { call(202, [word.as_ptr() as usize, WAKE_PRIVATE, 1, 0, 0, 0]) };
+}
+
+/// A path or name for the kernel: bytes that end with a zero.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'a>(&'a [u8]);
+
+impl<'a> Path<'a> {
+    /// `bytes`, whose last byte must be zero.
+    pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
+        match bytes.last() {
+            Some(0) => Some(Self(bytes)),
+            _ => None,
+        }
+    }
+
+    fn address(self) -> usize {
+        self.0.as_ptr() as usize
+    }
+}
+
+/// Opens `path`, relative to `folder`.
+pub(crate) fn open(
+    folder: Descriptor,
+    path: Path<'_>,
+    flags: u32,
+    mode: u32,
+) -> Result<Descriptor, Error> {
+    let flags = (flags | O_CLOEXEC) as usize;
+    // SAFETY: the path ends with a zero.
+    let file =
+        unsafe { call(257, [folder.0 as usize, path.address(), flags, mode as usize, 0, 0]) }?;
+    Ok(Descriptor(file as i32))
+}
+
+/// Makes a folder.
+pub(crate) fn make_folder(path: Path<'_>) -> Result<(), Error> {
+    // SAFETY: the path ends with a zero.
+    unsafe { call(83, [path.address(), 0o777, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Changes the mode of `path`, relative to `folder`.
+pub(crate) fn change_mode(folder: Descriptor, path: Path<'_>, mode: u32) -> Result<(), Error> {
+    // SAFETY: the path ends with a zero.
+    unsafe { call(268, [folder.0 as usize, path.address(), mode as usize, 0, 0, 0]) }.map(drop)
+}
+
+/// Writes the current folder's path and a zero into `buffer`; gives their length.
+pub(crate) fn current_folder(buffer: &mut [u8]) -> Result<usize, Error> {
+    // SAFETY: the kernel writes at most the length of a buffer that is ours.
+    unsafe { call(79, [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0, 0]) }
+}
+
+/// Writes where the symbolic link `path` leads into `length` bytes at `address`.
+///
+/// # Safety
+/// The bytes must be ours to write.
+pub(crate) unsafe fn read_link(
+    path: Path<'_>,
+    address: usize,
+    length: usize,
+) -> Result<usize, Error> {
+    // SAFETY: the path ends with a zero; the caller vouches for the rest.
+    unsafe { call(89, [path.address(), address, length, 0, 0, 0]) }
+}
+
+/// Allocates a range of a file on disk, extending it.
+pub(crate) fn allocate(file: Descriptor, offset: u64, bytes: u64) -> Result<(), Error> {
+    // SAFETY: concerns the file only.
+    unsafe { call(285, [file.0 as usize, 0, offset as usize, bytes as usize, 0, 0]) }.map(drop)
+}
+
+/// Writes `bytes` at `offset`; gives how many were written.
+pub(crate) fn write_at(file: Descriptor, bytes: &[u8], offset: u64) -> Result<usize, Error> {
+    let arguments = [file.0 as usize, bytes.as_ptr() as usize, bytes.len(), offset as usize, 0, 0];
+    // SAFETY: the kernel reads the bytes.
+    unsafe { call(18, arguments) }
+}
