@@ -18,5 +18,6 @@ pub mod text;
 pub mod unit;
 pub mod verify;
 
+pub use backtrail_graph::{Index, IndexMap, PathCount};
 pub use error::{Error, Place};
 pub use unit::*;

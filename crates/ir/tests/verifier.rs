@@ -258,8 +258,8 @@ fn successors_and_operands_are_as_many_as_the_operation_says() {
     );
     check_text(
         "atomic (p0, p1)",
-        "atomic (p0)",
-        "f1 '_ZN4List4pushEi': b0: i0: it has 1 operands instead of 2 to 3",
+        "atomic",
+        "f1 '_ZN4List4pushEi': b0: i0: it has 0 operands instead of 1 to 3",
     );
     check_text(
         "offset 16 (p1, 2)",

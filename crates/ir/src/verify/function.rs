@@ -103,7 +103,7 @@ fn operand_count(inst: &InstData) -> Result<(), String> {
         Op::Alloca { .. } | Op::Load(_) | Op::Branch | Op::Switch { .. } => (1, 1),
         Op::IndirectJump | Op::Resume => (1, 1),
         Op::Store(_) | Op::Compare => (2, 2),
-        Op::AtomicUpdate(_) => (2, 3),
+        Op::AtomicUpdate(_) => (1, 3),
         Op::Select => (3, 3),
         Op::Address { .. } => (1, u32::MAX),
         Op::Phi { from } => {
