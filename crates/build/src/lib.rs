@@ -20,6 +20,7 @@ pub mod compile;
 pub mod driver;
 mod error;
 pub mod jobs;
+pub mod libraries;
 pub mod link;
 pub mod link_args;
 pub mod output;

@@ -4,6 +4,7 @@
 //! into the cache; then the real linker links the new objects by the original
 //! recipe.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,6 +20,7 @@ use crate::carry::recipe::{InputKind, Recipe};
 use crate::carry::unit::{Damaged, Generator, UnitRecord};
 use crate::carry::{Carried, file::hex};
 use crate::codegen_args::without_side_outputs;
+use crate::libraries::own_libraries;
 use crate::output::{self, Mode};
 use crate::relink::{Objects, Relink};
 use crate::{Error, compile, runtime, worker};
@@ -66,14 +68,61 @@ pub struct Outcome {
     pub cached: usize,
     /// Inputs linked as they are.
     pub native: usize,
+    /// Shared libraries derived along with the program.
+    pub libraries: usize,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Self) {
+        self.units += other.units;
+        self.cached += other.cached;
+        self.native += other.native;
+        self.libraries += other.libraries;
+    }
 }
 
 /// Derives `scheme` from `carried`, to `output`. `progress` is told how many of
-/// how many units are done.
+/// how many units of a file are done.
+///
+/// The program's own shared libraries are derived as well, into the folder
+/// `OUTPUT.libs`, and the variant looks there first.
 pub fn derive(
     carried: &Carried,
     scheme: Scheme,
     output: &Path,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Outcome, Error> {
+    let libraries = match carried.kind {
+        Kind::SharedLibrary => BTreeMap::new(),
+        _ => own_libraries(carried)?,
+    };
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let folder = output.with_file_name(format!("{name}.libs"));
+    let mut total = Outcome::default();
+    if !libraries.is_empty() {
+        std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+    }
+    for (name, library) in &libraries {
+        let path = folder.join(Path::new(name).file_name().unwrap_or_default());
+        // The old kind of run path: it comes first, and counts for libraries
+        // of libraries.
+        let options = ["--disable-new-dtags".to_owned(), "-rpath=$ORIGIN".to_owned()];
+        total.add(derive_file(library, scheme, &path, &options, progress)?);
+        total.libraries += 1;
+    }
+    let options = match libraries.is_empty() {
+        true => Vec::new(),
+        false => vec!["--disable-new-dtags".to_owned(), format!("-rpath=$ORIGIN/{name}.libs")],
+    };
+    total.add(derive_file(carried, scheme, output, &options, progress)?);
+    Ok(total)
+}
+
+fn derive_file(
+    carried: &Carried,
+    scheme: Scheme,
+    output: &Path,
+    options: &[String],
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Outcome, Error> {
     let program = &carried.path;
@@ -125,7 +174,7 @@ pub fn derive(
         recipe,
         objects: &objects,
         runtime: scheme.needs_runtime().then_some((runtime::OBJECT, exported)),
-        options: &[],
+        options,
         scratch: scratch.path(),
     }
     .run(&linked)?;
@@ -142,12 +191,12 @@ pub fn derive(
     output::write_whole(output, &bytes, Mode::Program)?;
     let native =
         recipe.inputs.iter().filter(|input| matches!(input.kind, InputKind::Native { .. })).count();
-    Ok(Outcome { units: objects.len(), cached, native })
+    Ok(Outcome { units: objects.len(), cached, native, libraries: 0 })
 }
 
 /// The units that the recipe's objects and archives are made of.
 fn linked_units<'a>(carried: &'a Carried, recipe: &Recipe) -> Vec<&'a UnitRecord> {
-    let mut ids = std::collections::BTreeSet::new();
+    let mut ids = BTreeSet::new();
     let mut note = |kind: &InputKind| {
         if let InputKind::Units(units) = kind {
             ids.extend(units.iter().copied());
@@ -159,7 +208,7 @@ fn linked_units<'a>(carried: &'a Carried, recipe: &Recipe) -> Vec<&'a UnitRecord
             members.iter().for_each(|member| note(&member.kind));
         }
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     carried
         .units
         .iter()

@@ -40,8 +40,12 @@ pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
             0 => String::new(),
             count => format!(", {count} inputs linked as they are (see 'backtrail info')"),
         };
+        let libraries = match outcome.libraries {
+            0 => String::new(),
+            count => format!(", {count} shared libraries of its own in {}.libs", output.display()),
+        };
         eprintln!(
-            "{}: {} units ({} from the cache){native}",
+            "{}: {} units ({} from the cache){libraries}{native}",
             output.display(),
             outcome.units,
             outcome.cached
