@@ -52,7 +52,9 @@ fn own_needs(program: &Carried) -> Result<Vec<(String, Carried)>, Error> {
 fn carries_units(path: &Path) -> Result<bool, Error> {
     let bytes = std::fs::read(path).map_err(Error::read(path))?;
     let elf = Elf::parse(&bytes);
-    Ok(elf.is_ok_and(|elf| elf.section_names().iter().any(|name| name == backtrail_abi::UNIT_SECTION)))
+    Ok(elf.is_ok_and(|elf| {
+        elf.section_names().iter().any(|name| name == backtrail_abi::UNIT_SECTION)
+    }))
 }
 
 /// Where the library that `program` asks for as `name` is.
@@ -62,7 +64,9 @@ fn find(program: &Carried, name: &str) -> Option<PathBuf> {
     }
     let origin = program.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let origin = origin.unwrap_or(Path::new(".")).to_string_lossy();
-    let expand = |path: &String| PathBuf::from(path.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", &origin));
+    let expand = |path: &String| {
+        PathBuf::from(path.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", &origin))
+    };
     let variable = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = program.run_path.iter().map(expand).chain(std::env::split_paths(&variable));
     let in_folder = |folder: PathBuf| Some(folder.join(name)).filter(|path| path.is_file());
@@ -78,7 +82,9 @@ fn linked_from(program: &Carried, name: &str) -> Option<PathBuf> {
     let inputs = &program.recipe.as_ref()?.inputs;
     let is_asked_for = |input: &&crate::carry::Input| match &input.kind {
         InputKind::Shared { soname: Some(soname) } => soname == name,
-        InputKind::Shared { soname: None } => input.path.file_name().is_some_and(|file| file == name),
+        InputKind::Shared { soname: None } => {
+            input.path.file_name().is_some_and(|file| file == name)
+        }
         _ => false,
     };
     inputs.iter().find(is_asked_for).map(|input| input.path.clone()).filter(|path| path.is_file())

@@ -42,6 +42,8 @@ pub enum Command {
     Info(Info),
     /// Derive an executable with probes.
     Instrument(Instrument),
+    /// Walk the blocks that a run logged.
+    Show(Show),
     /// Move what an executable carries into a side file, found by build id.
     Detach(Detach),
     /// Write out the plain bitcode and the program model.
@@ -96,6 +98,31 @@ pub enum Scheme {
     Empty,
     /// Every executed block is logged into $BACKTRAIL_DIR.
     Log,
+}
+
+/// `backtrail show`
+#[derive(Debug, Args)]
+pub struct Show {
+    /// A folder of records ($BACKTRAIL_DIR), or one process's folder in it.
+    pub record: PathBuf,
+    /// Begin with this event of each thread.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub from: u64,
+    /// Show at most this many events of each thread.
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Show the last events of each thread only.
+    #[arg(long, value_name = "N", conflicts_with = "count")]
+    pub last: Option<u64>,
+    /// Show only blocks of functions with such names.
+    #[arg(long, value_name = "GLOB")]
+    pub function: Option<String>,
+    /// The variant that ran, if it is no longer where it was.
+    #[arg(long, value_name = "EXE")]
+    pub exe: Option<PathBuf>,
+    /// Print JSON, a line each (schema backtrail.show/1).
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `backtrail detach`

@@ -16,6 +16,18 @@ pub const BUG: u8 = 70;
 /// No clang.
 pub const NO_CLANG: u8 = 127;
 
+/// An input that is missing, not ours, corrupt or of an unreadable version.
+#[derive(Debug)]
+pub struct Unreadable(pub String);
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
 fn code_of_build(error: &Error) -> u8 {
     match error {
         Error::NoClang | Error::ClangNotRunnable { .. } => NO_CLANG,
@@ -29,6 +41,9 @@ fn code_of_build(error: &Error) -> u8 {
 fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<Error>() {
         return code_of_build(error);
+    }
+    if error.is::<Unreadable>() {
+        return INPUT;
     }
     match error.downcast_ref::<io::Error>() {
         Some(_) => WRITE,

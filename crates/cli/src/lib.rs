@@ -8,6 +8,7 @@
 
 mod args;
 mod exit;
+mod source;
 mod style;
 mod verbs;
 
@@ -60,6 +61,7 @@ fn run(line: Line) -> anyhow::Result<u8> {
     match line.command {
         Command::Info(args) => verbs::info::run(&args),
         Command::Instrument(args) => verbs::instrument::run(&args, line.quiet),
+        Command::Show(args) => verbs::show::run(&args),
         Command::Detach(args) => verbs::detach::run(&args),
         Command::Extract(args) => verbs::extract::run(&args),
         Command::Cache(args) => verbs::cache::run(&args),

@@ -6,3 +6,4 @@ pub mod extract;
 pub mod generate;
 pub mod info;
 pub mod instrument;
+pub mod show;
