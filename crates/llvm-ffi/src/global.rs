@@ -113,6 +113,14 @@ impl<'m> Global<'m> {
         }
     }
 
+    /// Whether only its content matters, not its address (`unnamed_addr`).
+    pub fn has_insignificant_address(self) -> bool {
+        const GLOBAL_UNNAMED: u32 = 2;
+        // SAFETY: the value is a global.
+        let unnamed = unsafe { (self.module.functions_table().LLVMGetUnnamedAddress)(self.raw) };
+        unnamed == GLOBAL_UNNAMED
+    }
+
     /// The type of what its address points to.
     pub fn content(self) -> Type<'m> {
         // SAFETY: the value is a global.

@@ -57,7 +57,7 @@ impl Llvm {
         // SAFETY: running a shared library's initialisers is what the caller
         // asks for; libLLVM's register options and passes and nothing else.
         let library = unsafe { Library::open(Some(&absolute), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| failed(one_line(&error.to_string())))?;
+            .map_err(|error| failed(loader_message(&error)))?;
         let library = ManuallyDrop::new(library);
         let version =
             version_of(&library).ok_or_else(|| Error::NoVersion { path: path.to_owned() })?;
@@ -101,6 +101,12 @@ pub fn exit_at_once(status: i32) -> ! {
     }
     // SAFETY: POSIX's `_exit` has no precondition.
     unsafe { _exit(status) }
+}
+
+/// What the dynamic loader said, which is the cause of the error we get.
+fn loader_message(error: &libloading::Error) -> String {
+    let innermost = std::iter::successors(Some(error as &dyn std::error::Error), |it| it.source());
+    one_line(&innermost.last().map(ToString::to_string).unwrap_or_default())
 }
 
 static FATAL_HANDLER: OnceLock<fn(&str)> = OnceLock::new();

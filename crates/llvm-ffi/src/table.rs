@@ -145,6 +145,7 @@ functions! {
     fn LLVMGetValueKind(ValueRef) -> c_uint;
     fn LLVMGetValueName2(ValueRef, *mut usize) -> *const c_char;
     fn LLVMIsConstant(ValueRef) -> Bool;
+    fn LLVMIsNull(ValueRef) -> Bool;
     fn LLVMGetFirstUse(ValueRef) -> Option<UseRef>;
     fn LLVMGetNumOperands(ValueRef) -> c_int;
     fn LLVMGetOperand(ValueRef, c_uint) -> Option<ValueRef>;
@@ -164,6 +165,7 @@ functions! {
     fn LLVMGetLinkage(ValueRef) -> c_uint;
     fn LLVMSetLinkage(ValueRef, c_uint);
     fn LLVMGetVisibility(ValueRef) -> c_uint;
+    fn LLVMGetUnnamedAddress(ValueRef) -> c_uint;
     fn LLVMGetSection(ValueRef) -> *const c_char;
     fn LLVMSetSection(ValueRef, *const c_char);
     fn LLVMSetAlignment(ValueRef, c_uint);

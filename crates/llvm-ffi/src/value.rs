@@ -129,6 +129,12 @@ impl<'m> Value<'m> {
             .then(|| unsafe { (self.module.functions_table().LLVMConstIntGetSExtValue)(self.raw) })
     }
 
+    /// Whether it is a constant whose bytes are zero.
+    pub fn is_zero(self) -> bool {
+        // SAFETY: the value is alive; of what is no constant LLVM says no.
+        unsafe { (self.module.functions_table().LLVMIsNull)(self.raw) != 0 }
+    }
+
     /// Whether anything has it as an operand.
     pub fn is_used(self) -> bool {
         // SAFETY: the value is alive.

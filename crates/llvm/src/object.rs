@@ -1,4 +1,15 @@
 //! An object file from a module.
+//!
+//! For compilers that do not take bitcode back. The code generator that LLVM's C
+//! API makes cannot be told what every driver tells it for ELF: to list
+//! constructors in `.init_array` (it writes `.ctors`, which lld links and
+//! nothing runs), to give each function and datum a section of its own, and, as
+//! rustc does, to compile `unreachable` to a trap. So the module says it itself:
+//! [`constructors`], [`sections`], [`traps`].
+
+mod constructors;
+mod sections;
+mod traps;
 
 use backtrail_llvm_ffi::{CodeModel, Module, OptLevel, RelocModel, TargetMachine, TargetOptions};
 use backtrail_plan::worker::Codegen;
@@ -7,18 +18,33 @@ use crate::Error;
 
 /// Generates code for `module`.
 pub fn emit(module: &mut Module<'_>, codegen: &Codegen) -> Result<Vec<u8>, Error> {
-    let options = TargetOptions {
+    let options = target_options(codegen)?;
+    let triple = module.triple();
+    let machine = TargetMachine::new(module.context(), &triple, &options)?;
+    constructors::place(module)?;
+    traps::insert(module)?;
+    if codegen.separate_sections {
+        sections::separate(module)?;
+    }
+    module.verify()?;
+    Ok(machine.emit_object(module)?)
+}
+
+fn target_options(codegen: &Codegen) -> Result<TargetOptions, Error> {
+    Ok(TargetOptions {
         cpu: codegen.cpu.clone(),
         features: codegen.features.clone(),
         opt_level: match codegen.opt_level {
             0 => OptLevel::None,
             1 => OptLevel::Less,
             2 => OptLevel::Default,
-            _ => OptLevel::Aggressive,
+            3 => OptLevel::Aggressive,
+            other => return Err(unknown("optimisation level", &other.to_string())),
         },
         reloc_model: match codegen.relocation_model.as_str() {
             "" | "default" => RelocModel::Default,
             "static" => RelocModel::Static,
+            // LLVM has one model for both; the module says which it is.
             "pic" | "pie" => RelocModel::Pic,
             "dynamic-no-pic" => RelocModel::DynamicNoPic,
             other => return Err(unknown("relocation model", other)),
@@ -32,10 +58,7 @@ pub fn emit(module: &mut Module<'_>, codegen: &Codegen) -> Result<Vec<u8>, Error
             "large" => CodeModel::Large,
             other => return Err(unknown("code model", other)),
         },
-    };
-    let triple = module.triple();
-    let machine = TargetMachine::new(module.context(), &triple, &options)?;
-    Ok(machine.emit_object(module)?)
+    })
 }
 
 fn unknown(what: &'static str, value: &str) -> Error {
