@@ -14,6 +14,7 @@
 pub mod encode;
 pub mod error;
 pub mod function;
+pub mod program;
 pub mod text;
 pub mod unit;
 pub mod verify;

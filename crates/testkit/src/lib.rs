@@ -7,5 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod random_graph;
+pub mod random_link;
 pub mod random_unit;
 pub mod slow_graph;
+pub mod slow_link;
