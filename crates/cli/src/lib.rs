@@ -24,6 +24,10 @@ use crate::args::{Command, Line};
 /// The whole program.
 pub fn main() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
+    // First: a compiler starts itself again as its worker, whatever its name.
+    if words.get(1).is_some_and(|verb| verb == backtrail_build::worker::VERB) {
+        return backtrail_llvm::worker::main();
+    }
     let name = words.first().map(Path::new).and_then(Path::file_name);
     match name.and_then(|name| name.to_str()) {
         Some("backtrail-cc") => return compiler(Language::C, words.split_off(1)),
@@ -36,7 +40,6 @@ pub fn main() -> ExitCode {
     match words.get(1).and_then(|verb| verb.to_str()) {
         Some("cc") => return compiler(Language::C, words.split_off(2)),
         Some("c++") => return compiler(Language::Cxx, words.split_off(2)),
-        Some(backtrail_build::worker::VERB) => return backtrail_llvm::worker::main(),
         _ => {}
     }
     let line = match Line::try_parse() {
