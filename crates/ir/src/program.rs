@@ -25,8 +25,9 @@
 //! - *Aliases* are definitions under a name of their own. What they name is the
 //!   place in their own unit, even if the name of that place means something
 //!   else to everyone.
-//! - *`--wrap`.* A reference to NAME from where it is not defined means
-//!   `__wrap_NAME`, and one to `__real_NAME` means NAME.
+//! - *`--wrap`.* A reference to NAME means `__wrap_NAME`, and one to
+//!   `__real_NAME` means NAME. Where NAME is defined, linkers differ
+//!   ([`Wrapping`]).
 //!
 //! What nothing given defines is [`Resolution::Elsewhere`]: in a shared library
 //! or an object that was not given, in the linker itself (`_end`), or in
@@ -106,6 +107,18 @@ pub struct Link<'u> {
     pub inputs: Vec<Input<'u>>,
     /// The names given with `--wrap`.
     pub wrapped: Vec<String>,
+    /// Which references these names concern.
+    pub wrapping: Wrapping,
+}
+
+/// Which references `--wrap` concerns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wrapping {
+    /// Those from objects that do not define the name: GNU ld.
+    #[default]
+    Foreign,
+    /// All: LLD.
+    All,
 }
 
 /// What a symbol means.
@@ -184,7 +197,7 @@ impl<'u> Program<'u> {
     /// Joins units, in link order, of a link of which no more is known.
     pub fn of_units(units: impl IntoIterator<Item = &'u Unit>) -> Self {
         let inputs = units.into_iter().map(Input::Unit).collect();
-        Self::new(Link { inputs, wrapped: Vec::new() })
+        Self::new(Link { inputs, ..Link::default() })
     }
 
     /// All inputs, in link order.

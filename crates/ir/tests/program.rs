@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use backtrail_ir::program::{
     Counts, Fate, Input, Link, NativeDefinition, NativeObject, Program, Resolution, Strength,
+    Wrapping,
 };
 use backtrail_ir::{Index, Unit, text};
 use backtrail_testkit::{random_link, slow_link};
@@ -212,7 +213,7 @@ fn what_nothing_defines_is_elsewhere_or_null() {
         ],
     );
     check(
-        &[one.clone()],
+        std::slice::from_ref(&one),
         &["strong=elsewhere weak=null data=null inline=elsewhere llvm.trap=elsewhere"],
     );
     assert_eq!(Program::of_units([&one]).fate(Index::new(0), Index::new(0)), Fate::NoCode);
@@ -273,14 +274,14 @@ fn native_objects_take_part_and_shared_libraries_come_last() {
         Input::Unit(&unit),
         native("lib.a(x.o)", false, &all),
     ];
-    let program = Program::new(Link { inputs, wrapped: vec![] });
+    let program = Program::new(Link { inputs, ..Link::default() });
     assert_eq!(
         meanings(&program),
         ["weak=lib.a(x.o) member=first.o extern=lib.a(x.o) common=first.o"]
     );
 
     let inputs = vec![native("libx.so", true, &[&all[..], &group].concat()), Input::Unit(&unit)];
-    let program = Program::new(Link { inputs, wrapped: vec![] });
+    let program = Program::new(Link { inputs, ..Link::default() });
     assert_eq!(
         meanings(&program),
         ["weak=unit.weak member=unit.member extern=libx.so common=unit.common"]
@@ -295,12 +296,16 @@ fn wrapped_references_go_to_the_wrapper() {
         &[],
         &["function \"f\" external", "function \"__wrap_f\" external", "declare \"g\" external"],
     );
-    let inputs = vec![Input::Unit(&one), Input::Unit(&two)];
-    let program = Program::new(Link { inputs, wrapped: vec!["f".into(), "g".into()] });
-    assert_eq!(
-        meanings(&program),
-        ["f=two.__wrap_f __real_f=two.f", "f=two.f __wrap_f=two.__wrap_f g=elsewhere"]
-    );
+    let check = |wrapping, own: &str| {
+        let inputs = vec![Input::Unit(&one), Input::Unit(&two)];
+        let wrapped = vec!["f".into(), "g".into()];
+        let program = Program::new(Link { inputs, wrapped, wrapping });
+        let second = format!("f={own} __wrap_f=two.__wrap_f g=elsewhere");
+        assert_eq!(meanings(&program), ["f=two.__wrap_f __real_f=two.f", &second]);
+        assert_eq!(program.fate(Index::new(1), Index::new(0)), Fate::Kept);
+    };
+    check(Wrapping::Foreign, "two.f");
+    check(Wrapping::All, "two.__wrap_f");
 }
 
 #[test]
@@ -347,7 +352,8 @@ proptest! {
                 let expected = slow_link::resolve(&link, object.position(), sym);
                 prop_assert_eq!(program.resolve(object, sym), expected, "{} {}", object, sym);
             }
-            for (func, function) in unit.functions.iter() {
+            // Without wrapping, a function is kept if its symbol means it.
+            for (func, function) in unit.functions.iter().filter(|_| link.wrapped.is_empty()) {
                 let own = program.resolve(object, function.symbol) == Resolution::Function(object, func);
                 prop_assert_eq!(own, program.fate(object, func) == Fate::Kept);
             }

@@ -1,6 +1,6 @@
 //! Random units that have names in common, and native objects among them.
 
-use backtrail_ir::program::{Input, Link, NativeDefinition, NativeObject, Strength};
+use backtrail_ir::program::{Input, Link, NativeDefinition, NativeObject, Strength, Wrapping};
 use backtrail_ir::{Linkage, SymbolKind, Unit};
 use fastrand::Rng;
 
@@ -57,7 +57,8 @@ pub fn link(seed: u64, units: &[Unit]) -> Link<'_> {
     if rng.bool() {
         wrapped.extend(["a", "__wrap_b"].map(String::from));
     }
-    Link { inputs, wrapped }
+    let wrapping = if rng.bool() { Wrapping::All } else { Wrapping::Foreign };
+    Link { inputs, wrapped, wrapping }
 }
 
 fn native(rng: &mut Rng) -> NativeObject {

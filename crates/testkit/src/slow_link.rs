@@ -1,7 +1,7 @@
 //! Symbol resolution, slowly: each answer from a search of everything.
 
 use backtrail_graph::Index;
-use backtrail_ir::program::{Input, Link, Object, Resolution, Strength};
+use backtrail_ir::program::{Input, Link, Object, Resolution, Strength, Wrapping};
 use backtrail_ir::{Linkage, Sym, Symbol, SymbolKind, Unit};
 
 /// A definition that others can see.
@@ -22,7 +22,7 @@ pub fn resolve(link: &Link<'_>, position: usize, symbol: Sym) -> Resolution {
         };
     }
     let mut name = data.name.clone();
-    if !makes(data) {
+    if !makes(data) || link.wrapping == Wrapping::All {
         for wrapped in &link.wrapped {
             if data.name == *wrapped {
                 name = format!("__wrap_{wrapped}");

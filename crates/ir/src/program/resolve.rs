@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use backtrail_graph::IndexMap;
 
 use super::{
-    Duplicate, Fate, Input, Link, NativeObject, Object, Program, Resolution, Strength,
+    Duplicate, Fate, Input, Link, NativeObject, Object, Program, Resolution, Strength, Wrapping,
     is_definition,
 };
 use crate::{Func, Function, Linkage, Sym, Symbol, SymbolKind, Unit};
@@ -36,6 +36,7 @@ pub(super) fn program(link: Link<'_>) -> Program<'_> {
         inputs: &inputs,
         bases: &bases,
         table: &names.table,
+        wrapping: link.wrapping,
         wrapped: link.wrapped.iter().map(String::as_str).collect(),
     };
     let resolutions: IndexMap<Object, IndexMap<Sym, Resolution>> = inputs
@@ -48,7 +49,7 @@ pub(super) fn program(link: Link<'_>) -> Program<'_> {
     let fates = inputs
         .iter()
         .map(|(object, input)| match input {
-            Input::Unit(unit) => fates(&bases[object], object, unit, &resolutions[object]),
+            Input::Unit(unit) => fates(&bases[object], &names.table, object, unit),
             Input::Native(_) => IndexMap::new(),
         })
         .collect();
@@ -155,9 +156,11 @@ struct Definition {
     shared: bool,
 }
 
+type Table<'a> = HashMap<&'a str, Definition>;
+
 /// What each name means to those who see it from outside.
 struct Names<'a> {
-    table: HashMap<&'a str, Definition>,
+    table: Table<'a>,
     /// Names with two strong definitions, and where they are.
     duplicates: Vec<(&'a str, Object, Object)>,
 }
@@ -217,7 +220,8 @@ fn is_shared_name(symbol: &Symbol) -> bool {
 struct Resolver<'a> {
     inputs: &'a IndexMap<Object, Input<'a>>,
     bases: &'a IndexMap<Object, Bases>,
-    table: &'a HashMap<&'a str, Definition>,
+    table: &'a Table<'a>,
+    wrapping: Wrapping,
     wrapped: HashSet<&'a str>,
 }
 
@@ -236,7 +240,8 @@ impl Resolver<'_> {
                 Resolution::Discarded
             };
         }
-        let found = if is_definition || self.wrapped.is_empty() {
+        let is_own = is_definition && self.wrapping == Wrapping::Foreign;
+        let found = if is_own || self.wrapped.is_empty() {
             self.table.get(&*symbol.name)
         } else {
             self.table.get(&*self.wrapped_name(&symbol.name))
@@ -277,23 +282,23 @@ impl Resolver<'_> {
     }
 }
 
-fn fates(
-    bases: &Bases,
-    object: Object,
-    unit: &Unit,
-    resolutions: &IndexMap<Sym, Resolution>,
-) -> IndexMap<Func, Fate> {
-    let fate = |(func, function): (Func, &Function)| {
+/// What became of the functions of `unit`.
+fn fates(bases: &Bases, table: &Table<'_>, object: Object, unit: &Unit) -> IndexMap<Func, Fate> {
+    let fate = |function: &Function| {
         let symbol = &unit.symbols[function.symbol];
+        let is_meant = || match table.get(&*symbol.name).map(|definition| definition.place) {
+            Some(Place::Unit(other, sym)) => other == object && bases.base[sym] == function.symbol,
+            Some(Place::Native(_)) | None => false,
+        };
         if !is_definition(&symbol.kind, symbol.linkage) {
             Fate::NoCode
         } else if !bases.kept[function.symbol] {
             Fate::Discarded
-        } else if resolutions[function.symbol] == Resolution::Function(object, func) {
+        } else if !is_shared_name(symbol) || is_meant() {
             Fate::Kept
         } else {
             Fate::Overridden
         }
     };
-    unit.functions.iter().map(fate).collect()
+    unit.functions.values().map(fate).collect()
 }
