@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod corpus;
+pub mod demo;
 pub mod layers;
 pub mod packages;
 pub mod setup;

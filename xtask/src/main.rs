@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{packages::Need, setup, suite, terminal, tidy, workspace};
+use xtask::{demo, packages::Need, setup, suite, terminal, tidy, workspace};
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
 #[derive(Parser)]
@@ -22,6 +22,8 @@ enum Verb {
         #[arg(long)]
         corpus: bool,
     },
+    /// Build a small C program and show what can be told about it
+    Demo(demo::Options),
     /// Install what is missing, build, and run the whole test suite
     Test(suite::Options),
     /// Check what compilers do not: file sizes, unfinished code, links between documents
@@ -43,6 +45,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Setup { consent, corpus } => {
             setup::run(if corpus { Need::Corpus } else { Need::Test }, &consent)
         }
+        Verb::Demo(options) => demo::run(&options),
         Verb::Test(options) => suite::run(&options),
         Verb::Tidy => tidy::run(&workspace::root()),
     }

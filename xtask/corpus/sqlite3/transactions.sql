@@ -1,0 +1,31 @@
+-- Constraints, triggers, savepoints, rollback, vacuum, integrity.
+PRAGMA foreign_keys = ON;
+CREATE TABLE account(name TEXT PRIMARY KEY, balance INTEGER CHECK (balance >= 0)) WITHOUT ROWID;
+CREATE TABLE journal(id INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT REFERENCES account ON DELETE CASCADE, change INTEGER);
+CREATE TRIGGER log_change AFTER UPDATE OF balance ON account WHEN new.balance <> old.balance
+BEGIN INSERT INTO journal(account, change) VALUES(new.name, new.balance - old.balance); END;
+INSERT INTO account VALUES('a', 100), ('b', 50), ('c', 0);
+BEGIN;
+UPDATE account SET balance = balance - 30 WHERE name = 'a';
+SAVEPOINT inner;
+UPDATE account SET balance = balance + 1000 WHERE name = 'b';
+ROLLBACK TO inner;
+UPDATE account SET balance = balance + 30 WHERE name = 'c';
+COMMIT;
+SELECT * FROM account;
+SELECT account, change FROM journal;
+UPDATE account SET balance = balance - 500 WHERE name = 'a';
+INSERT INTO journal(account, change) VALUES('nobody', 1);
+INSERT OR REPLACE INTO account VALUES('b', 60);
+INSERT INTO account VALUES('c', 1) ON CONFLICT(name) DO UPDATE SET balance = balance + excluded.balance;
+DELETE FROM account WHERE name = 'a';
+SELECT * FROM account;
+SELECT id, account, change FROM journal;
+BEGIN; DROP TABLE journal; ROLLBACK;
+SELECT count(*) FROM journal;
+CREATE VIEW rich AS SELECT name FROM account WHERE balance > 50;
+SELECT * FROM rich;
+ALTER TABLE account RENAME COLUMN balance TO cents;
+SELECT sql FROM sqlite_schema WHERE name = 'account';
+VACUUM;
+PRAGMA integrity_check;

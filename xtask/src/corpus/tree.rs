@@ -1,0 +1,196 @@
+//! One build of a program, in a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::fetch::{self, Archive};
+use super::program::{Program, Source};
+use crate::{command, workspace};
+
+/// The longest a build or a suite may take.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What compiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compiler {
+    /// clang alone: the reference.
+    Plain,
+    /// clang alone, told to keep line tables: shows what these change by
+    /// themselves.
+    PlainWithLines,
+    /// `backtrail cc`, `backtrail c++`, `backtrail cargo`.
+    Carrying,
+}
+
+impl Compiler {
+    /// The name of its folder.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Compiler::Plain => "plain",
+            Compiler::PlainWithLines => "lines",
+            Compiler::Carrying => "carried",
+        }
+    }
+
+    fn environment(self) -> [(&'static str, &'static str); 3] {
+        match self {
+            Compiler::Plain => [("CC", "clang-19"), ("CXX", "clang++-19"), ("CARGO", "cargo")],
+            Compiler::PlainWithLines => [
+                ("CC", "clang-19 -gline-tables-only"),
+                ("CXX", "clang++-19 -gline-tables-only"),
+                ("CARGO", "cargo"),
+            ],
+            Compiler::Carrying => {
+                [("CC", "backtrail cc"), ("CXX", "backtrail c++"), ("CARGO", "backtrail cargo")]
+            }
+        }
+    }
+}
+
+/// Where corpus programs are kept and built.
+pub struct Workshop {
+    /// Everything is below this.
+    pub folder: PathBuf,
+    /// The folder with the built tool.
+    pub tool: PathBuf,
+    /// How many processes a build may run.
+    pub jobs: usize,
+}
+
+impl Workshop {
+    /// In the target folder, with this tool.
+    pub fn new(tool: PathBuf, jobs: usize) -> Result<Workshop> {
+        let folder = workspace::target()?.join("corpus");
+        std::fs::create_dir_all(folder.join("temporary"))?;
+        Ok(Workshop { folder, tool, jobs })
+    }
+
+    /// The folder of a program.
+    pub fn of(&self, program: &Program) -> PathBuf {
+        self.folder.join(program.name)
+    }
+
+    /// The tool.
+    pub fn backtrail(&self) -> Command {
+        Command::new(self.tool.join("backtrail"))
+    }
+
+    /// What changes when the tool does.
+    pub fn tool_stamp(&self) -> Result<String> {
+        let data = std::fs::metadata(self.tool.join("backtrail"))?;
+        let changed = data.modified()?.duration_since(std::time::UNIX_EPOCH)?;
+        Ok(format!("{} {}", data.len(), changed.as_millis()))
+    }
+
+    /// Fetches the source, if it is not there, and returns its version.
+    pub fn fetch(&self, program: &Program) -> Result<String> {
+        let version = self.of(program).join("version");
+        if let Ok(version) = std::fs::read_to_string(&version) {
+            return Ok(version);
+        }
+        let source = self.of(program).join("source");
+        if source.exists() {
+            std::fs::remove_dir_all(&source)?;
+        }
+        std::fs::create_dir_all(self.of(program))?;
+        let found = match program.source {
+            Source::Debian(package) => {
+                Archive::new(&self.folder.join("apt"))?.unpack(package, &source)?
+            }
+            Source::Registry { name, version } => {
+                fetch::unpack_crate(&self.of(program).join("fetch"), name, version, &source)?;
+                version.to_owned()
+            }
+        };
+        std::fs::write(version, &found)?;
+        Ok(found)
+    }
+
+    /// Builds a program, unless that has been done with the same recipe and
+    /// tool, and returns its folder.
+    pub fn build(&self, program: &Program, compiler: Compiler) -> Result<PathBuf> {
+        self.fetch(program)?;
+        let folder = self.of(program).join(compiler.folder());
+        let stamp_file = self.of(program).join(format!("{}.stamp", compiler.folder()));
+        let mut stamp = program.build.to_owned();
+        if compiler == Compiler::Carrying {
+            stamp.push_str(&self.tool_stamp()?);
+        }
+        if std::fs::read_to_string(&stamp_file).is_ok_and(|made| made == stamp) {
+            return Ok(folder);
+        }
+        let _ = std::fs::remove_file(&stamp_file);
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        let source = self.of(program).join("source");
+        command::output(Command::new("cp").arg("-a").arg(&source).arg(&folder))?;
+        let log = self.of(program).join(format!("{}.build.log", compiler.folder()));
+        let ran = self.script(program, compiler, &folder, program.build, &log, &[])?;
+        ensure!(
+            ran.success,
+            "{} does not build with {} (see {}): {}",
+            program.name,
+            compiler.environment()[0].1,
+            workspace::shown(&log),
+            command::tail(&ran.output, 12)
+        );
+        std::fs::write(stamp_file, stamp)?;
+        Ok(folder)
+    }
+
+    /// Runs a shell script in a program's folder; what it prints goes to `log`.
+    pub fn script(
+        &self,
+        program: &Program,
+        compiler: Compiler,
+        folder: &Path,
+        script: &str,
+        log: &Path,
+        variables: &[(&str, &Path)],
+    ) -> Result<Ran> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(
+            std::iter::once(self.tool.clone()).chain(std::env::split_paths(&path)),
+        )?;
+        let output = std::fs::File::create(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let start = Instant::now();
+        let mut shell = Command::new("timeout");
+        shell.arg(PATIENCE.as_secs().to_string()).args(["sh", "-eu", "-c", script]);
+        shell.current_dir(folder).env("PATH", path).envs(compiler.environment());
+        for variable in ["CARGO_TARGET_DIR", "MAKEFLAGS", "LANG", "LANGUAGE", "RUSTFLAGS"] {
+            shell.env_remove(variable);
+        }
+        shell
+            .env("CFLAGS", "-O2")
+            .env("CXXFLAGS", "-O2")
+            .env("JOBS", self.jobs.to_string())
+            .env("AUTOTOOLS", "ACLOCAL=: AUTOMAKE=: AUTOCONF=: AUTOHEADER=: MAKEINFO=:")
+            .env("FORCE_UNSAFE_CONFIGURE", "1")
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .env("TMPDIR", self.folder.join("temporary"))
+            .env("WORKLOAD", workspace::root().join("xtask/corpus").join(program.name))
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        let status = shell.status().context("cannot start a shell")?;
+        let output = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
+        Ok(Ran { success: status.success(), output, took: start.elapsed() })
+    }
+}
+
+/// A script that ran.
+pub struct Ran {
+    /// Whether it ended with success.
+    pub success: bool,
+    /// What it printed, on both streams.
+    pub output: String,
+    /// How long it took.
+    pub took: Duration,
+}

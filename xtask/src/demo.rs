@@ -1,0 +1,152 @@
+//! `cargo xtask demo`: what Backtrail can tell about a small C program.
+//!
+//! The program is `demo/`: tabulate, a few hundred lines with a parser,
+//! callbacks, loops and one bug. Each step prints the command it runs, so that
+//! the demo can be repeated by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::packages::Need;
+use crate::workspace::{self, Profile};
+use crate::{command, setup, terminal};
+
+/// What `cargo xtask demo` takes.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    consent: setup::Consent,
+}
+
+/// Shows it all.
+pub fn run(options: &Options) -> Result<()> {
+    terminal::heading("Packages");
+    setup::run(Need::Tool, &options.consent)?;
+
+    terminal::heading("The tool");
+    println!("cargo build --package backtrail-cli --bins");
+    let tool = workspace::build_tool(Profile::Dev)?;
+    let folder = workspace::target()?.join("demo");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    Demo { tool, source: workspace::root().join("demo"), folder }.run()
+}
+
+struct Demo {
+    tool: PathBuf,
+    source: PathBuf,
+    folder: PathBuf,
+}
+
+impl Demo {
+    fn run(&self) -> Result<()> {
+        terminal::heading("Build once: an ordinary executable that carries its own IR");
+        let mut make = self.step("make", &["CC=backtrail cc"]);
+        make.arg(format!("OUT={}", self.folder.display())).current_dir(&self.source);
+        self.show(make, None)?;
+
+        terminal::heading("What it carries");
+        self.show(self.step("backtrail", &["info", "tabulate"]), None)?;
+
+        terminal::heading("It works on a good table");
+        let good = self.show(self.tabulate("./tabulate", "good.csv"), None)?;
+
+        terminal::heading("Derive a variant that logs every block it executes");
+        let log = ["instrument", "--scheme", "log", "-o", "tabulate.log", "tabulate"];
+        self.show(self.step("backtrail", &log), None)?;
+
+        terminal::heading("The variant prints the same, and leaves a record");
+        let logged = self.show(self.recorded("good.csv", "records-good"), None)?;
+        ensure!(logged.stdout == good.stdout, "the variant printed something else");
+        println!("{}", terminal::green("same output"));
+        let show = ["show", "records-good", "--function", "run_*", "--count", "12"];
+        self.show(self.step("backtrail", &show), None)?;
+
+        terminal::heading("On another table the program crashes");
+        let crash = self.show(self.tabulate("./tabulate", "crash.csv"), Some(SIGSEGV))?;
+        ensure!(crash.stdout.is_empty(), "it printed something before it crashed");
+
+        terminal::heading("The variant crashes too, and nothing of its record is lost");
+        self.show(self.recorded("crash.csv", "records-crash"), Some(SIGSEGV))?;
+        self.show(self.step("backtrail", &["show", "records-crash", "--last", "9"]), None)?;
+        self.explain()
+    }
+
+    /// What a reader can see in those last blocks, checked before it is said.
+    fn explain(&self) -> Result<()> {
+        let last = ["show", "records-crash", "--last", "2"];
+        let output = command::output(&mut self.step("backtrail", &last))?;
+        ensure!(
+            output.contains("compare_rows") && output.contains("compare_text(x->text, y->text)"),
+            "the last blocks are not those of the crash:\n{output}"
+        );
+        println!(
+            "\nThe last comparison never got past {}: one of the two texts is not\n\
+             there. A row of crash.csv is a field short, read_row leaves that cell empty, and\n\
+             the comparison that `sort` gives to qsort does not expect it.",
+            terminal::bold("compare_text(x->text, y->text)")
+        );
+        println!("\nEverything is in {}.", workspace::shown(&self.folder));
+        Ok(())
+    }
+
+    fn tabulate(&self, program: &str, table: &str) -> Command {
+        let inputs = self.source.join("inputs");
+        let mut command = self.step(program, &[]);
+        command.arg(inputs.join("orders.script")).arg(inputs.join(table));
+        command
+    }
+
+    fn recorded(&self, table: &str, records: &str) -> Command {
+        let mut command = self.tabulate("./tabulate.log", table);
+        command.env("BACKTRAIL_DIR", self.folder.join(records));
+        command
+    }
+
+    fn step(&self, program: &str, arguments: &[&str]) -> Command {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.tool.clone()).chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(folders).expect("no folder has a colon in its name");
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.folder).env("PATH", path);
+        command
+    }
+
+    /// Prints a command and what it prints. It must end with success, or with
+    /// the signal that is expected of it.
+    fn show(&self, mut command: Command, signal: Option<i32>) -> Result<Output> {
+        println!("{}", terminal::dim(&format!("$ {}", self.typed(&command))));
+        let output = command::capture(&mut command)?;
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        print!("{}", String::from_utf8_lossy(&output.stderr));
+        let died = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        if died != signal || (signal.is_none() && !output.status.success()) {
+            bail!("{} ended with {}", command::shown(&command), output.status);
+        }
+        if signal.is_some() {
+            println!("{}", terminal::red(&output.status.to_string()));
+        }
+        Ok(output)
+    }
+
+    /// A command as somebody in the demo's folder would type it.
+    fn typed(&self, command: &Command) -> String {
+        let shorten = |text: String| {
+            let inside = |path: &Path| format!("{}/", path.display());
+            let text = text.replace(&inside(&self.source), "demo/");
+            text.replace(&inside(&self.folder), "")
+        };
+        let records = command.get_envs().find(|(name, _)| *name == "BACKTRAIL_DIR");
+        let records = records.and_then(|(_, value)| value);
+        let records = records.map(|value| format!("BACKTRAIL_DIR={} ", value.to_string_lossy()));
+        shorten(format!("{}{}", records.unwrap_or_default(), command::shown(command)))
+    }
+}
+
+const SIGSEGV: i32 = 11;
