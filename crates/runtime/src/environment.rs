@@ -4,7 +4,7 @@
 //! and whatever the program does to its `environ` afterwards.
 
 use crate::name::Text;
-use crate::sys::{self, Descriptor};
+use crate::sys::{self, Descriptor, Path};
 
 /// Finds `NAME=` at the start of an entry in a stream of entries that end with
 /// zeros, and copies what follows.
@@ -57,12 +57,66 @@ pub(crate) enum Variable {
     Value(usize),
     /// It is longer than the buffer.
     TooLong,
+    /// The program has used all its descriptors up.
+    NoDescriptor,
 }
 
 /// Copies the value of the variable named by `prefix` (with its `=`) into
-/// `value`, reading `file` piece by piece through `piece`.
-pub(crate) fn read(
-    file: Descriptor,
+/// `value`, reading piece by piece through `piece`.
+pub(crate) fn read(prefix: &[u8], piece: &mut [u8], value: &mut [u8]) -> Variable {
+    match open(b"/proc/self/environ\0") {
+        Ok(file) => {
+            let variable = read_from(|piece| sys::read(file, piece), prefix, piece, value);
+            sys::close(file);
+            variable
+        }
+        Err(sys::EMFILE) => Variable::NoDescriptor,
+        // A process that changed its user may not open the file, but its
+        // memory is still its own.
+        Err(sys::EACCES) => match memory_range(piece) {
+            Some((mut from, to)) => {
+                let read_memory = |piece: &mut [u8]| {
+                    let length = piece.len().min(to.saturating_sub(from));
+                    let read = sys::read_memory(from, piece.get_mut(..length).unwrap_or_default());
+                    from += read.unwrap_or(0);
+                    read
+                };
+                read_from(read_memory, prefix, piece, value)
+            }
+            None => Variable::Unset,
+        },
+        Err(_) => Variable::Unset,
+    }
+}
+
+fn open(path: &[u8]) -> Result<Descriptor, sys::Error> {
+    let path = Path::new(path).ok_or(sys::ENOENT)?;
+    sys::open(Descriptor(sys::AT_FDCWD), path, sys::O_RDONLY, 0)
+}
+
+/// Where the environment is in memory: fields 50 and 51 of `/proc/self/stat`,
+/// which has the program's name in parentheses as field 2.
+fn memory_range(piece: &mut [u8]) -> Option<(usize, usize)> {
+    let file = open(b"/proc/self/stat\0").ok()?;
+    let length = sys::read(file, piece);
+    sys::close(file);
+    stat_range(piece.get(..length.ok()?)?)
+}
+
+fn stat_range(stat: &[u8]) -> Option<(usize, usize)> {
+    let mut fields = stat.rsplit(|&byte| byte == b')').next()?.split(|&byte| byte == b' ').skip(48);
+    let mut number = || {
+        let digits = fields.next()?;
+        digits.iter().try_fold(0usize, |number, digit| {
+            let digit = digit.checked_sub(b'0').filter(|&digit| digit < 10)?;
+            number.checked_mul(10)?.checked_add(digit.into())
+        })
+    };
+    Some((number()?, number()?))
+}
+
+fn read_from(
+    mut source: impl FnMut(&mut [u8]) -> Result<usize, sys::Error>,
     prefix: &[u8],
     piece: &mut [u8],
     value: &mut [u8],
@@ -70,7 +124,7 @@ pub(crate) fn read(
     let mut search =
         Search { prefix, matched: 0, state: Progress::Matching, value: Text::after(value, 0) };
     loop {
-        match sys::read(file, piece) {
+        match source(piece) {
             Ok(0) => break,
             Ok(length) => piece.iter().take(length).for_each(|&byte| search.feed(byte)),
             Err(sys::EINTR) => {}
@@ -91,22 +145,32 @@ pub(crate) fn read(
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Seek, Write};
-    use std::os::fd::AsRawFd;
+    use std::io::Read;
 
     use super::*;
 
-    fn find(environment: &[u8], piece: usize) -> Option<Vec<u8>> {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(environment).unwrap();
-        file.rewind().unwrap();
+    fn find(mut environment: &[u8], piece: usize) -> Option<Vec<u8>> {
         let mut value = [0; 16];
-        let file = Descriptor(file.as_raw_fd());
-        match read(file, b"DIR=", &mut vec![0; piece], &mut value) {
+        let source = |piece: &mut [u8]| Ok(environment.read(piece).unwrap());
+        match read_from(source, b"DIR=", &mut vec![0; piece], &mut value) {
             Variable::Unset => None,
             Variable::Value(length) => Some(value[..length].to_vec()),
             Variable::TooLong => Some(b"too long".to_vec()),
+            Variable::NoDescriptor => unreachable!(),
         }
+    }
+
+    #[test]
+    fn the_environment_is_found_in_memory() {
+        let mut piece = [0; 1024];
+        let (from, to) = memory_range(&mut piece).unwrap();
+        let mut memory = vec![0; to - from];
+        assert_eq!(sys::read_memory(from, &mut memory), Ok(memory.len()));
+        assert_eq!(memory, std::fs::read("/proc/self/environ").unwrap());
+        assert_eq!(stat_range(b"12 (a) b 1) 2 (c)) S 1"), None);
+        let fields: Vec<_> = (3..60).map(|field| field.to_string()).collect();
+        let stat = format!("12 (a) 3 4) {}\n", fields.join(" "));
+        assert_eq!(stat_range(stat.as_bytes()), Some((50, 51)));
     }
 
     #[test]

@@ -44,6 +44,14 @@ impl Request<'_> {
 
     /// Opens, extends, maps and closes the file; gives the mapping's address.
     pub(crate) fn map(&self) -> Result<usize, Failure> {
+        let mut result = self.map_here();
+        if let Err(Failure { error: sys::EMFILE, .. }) = result {
+            let _ = sys::with_free_descriptors(&mut || result = self.map_here());
+        }
+        result
+    }
+
+    fn map_here(&self) -> Result<usize, Failure> {
         let file = self.open().map_err(|error| Failure::new(Incomplete::Create, error))?;
         let result = allocate(file, self.from, self.to)
             .map_err(|error| Failure::new(Incomplete::Extend, error))
@@ -63,16 +71,12 @@ impl Request<'_> {
             | sys::O_NOFOLLOW
             | if creating { sys::O_CREAT | sys::O_EXCL } else { sys::O_RDONLY };
         let mut file = sys::open(folder, self.name, flags, 0o666);
-        if file.err() == Some(sys::EACCES) {
-            // A umask can keep us out of what we made ourselves.
-            let changed = if creating {
-                sys::change_mode(here, self.folder, 0o700)
-            } else {
-                sys::change_mode(folder, self.name, 0o600)
-            };
-            if changed.is_ok() {
-                file = sys::open(folder, self.name, flags, 0o666);
-            }
+        // A umask can keep us out of what we made ourselves.
+        if file.err() == Some(sys::EACCES)
+            && !creating
+            && sys::change_mode(folder, self.name, 0o600).is_ok()
+        {
+            file = sys::open(folder, self.name, flags, 0o666);
         }
         sys::close(folder);
         file

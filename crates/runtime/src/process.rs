@@ -23,7 +23,7 @@ use crate::environment::{self, Variable};
 use crate::file::{Failure, Request};
 use crate::lock::{Guard, Lock};
 use crate::name::Text;
-use crate::sys::{self, Descriptor, Path};
+use crate::sys::{self, Path};
 use crate::thread::State;
 
 /// `PID-NONCE` and its slash and zero, at most.
@@ -400,19 +400,16 @@ impl Table {
 /// Finds the absolute path of the folder for records; gives its length with
 /// the final zero. `value` and `piece` are room to work in.
 fn find_root(root: &mut [u8], value: &mut [u8], piece: &mut [u8]) -> Result<usize, Failure> {
-    let environ = Path::new(b"/proc/self/environ\0").ok_or(create(sys::ENOENT))?;
-    let variable = match sys::open(Descriptor(sys::AT_FDCWD), environ, sys::O_RDONLY, 0) {
-        Ok(file) => {
-            let variable = environment::read(file, DIR_PREFIX, piece, value);
-            sys::close(file);
-            variable
-        }
-        Err(_) => Variable::Unset,
-    };
+    let mut variable = environment::read(DIR_PREFIX, piece, value);
+    if variable == Variable::NoDescriptor {
+        sys::with_free_descriptors(&mut || variable = environment::read(DIR_PREFIX, piece, value))
+            .map_err(create)?;
+    }
     let folder = match variable {
         Variable::Unset | Variable::Value(0) => DEFAULT_DIR.as_bytes(),
         Variable::Value(length) => value.get(..length).unwrap_or_default(),
         Variable::TooLong => return Err(create(sys::ENAMETOOLONG)),
+        Variable::NoDescriptor => return Err(create(sys::EMFILE)),
     };
     let mut text = if folder.first() == Some(&b'/') {
         Text::after(root, 0)

@@ -19,6 +19,7 @@ pub(crate) const EIO: Error = Error(5);
 pub(crate) const ENOMEM: Error = Error(12);
 pub(crate) const EACCES: Error = Error(13);
 pub(crate) const EEXIST: Error = Error(17);
+pub(crate) const EMFILE: Error = Error(24);
 pub(crate) const EFBIG: Error = Error(27);
 pub(crate) const ENAMETOOLONG: Error = Error(36);
 pub(crate) const ENOSYS: Error = Error(38);
@@ -74,10 +75,68 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Error> {
     if result < 0 { Err(Error(result.unsigned_abs() as u32)) } else { Ok(result as usize) }
 }
 
+/// Runs `work` on a kernel thread of its own that has a copy of the descriptor
+/// table in which two places are free, and waits for it.
+///
+/// For a program that has used all its descriptors up: what is opened and
+/// closed there is never seen by the program, and the memory mapped there is
+/// the program's. The thread uses the caller's stack and thread storage, which
+/// is right because the caller sleeps until it has ended (`CLONE_VFORK`).
+/// Record locks belong to the descriptor table, so none is given up when the
+/// copy goes.
+pub(crate) fn with_free_descriptors<F: FnMut()>(work: &mut F) -> Result<(), Error> {
+    // CLONE_VM, CLONE_FS, CLONE_SIGHAND, CLONE_VFORK, CLONE_THREAD, CLONE_SYSVSEM.
+    const FLAGS: usize = 0x100 | 0x200 | 0x800 | 0x4000 | 0x10000 | 0x40000;
+    unsafe extern "C" fn run<F: FnMut()>(work: *mut F) {
+        close(Descriptor(0));
+        close(Descriptor(1));
+        // SAFETY: the address of the caller's `work`, which it does not use
+        // until we have ended.
+        unsafe { (*work)() };
+    }
+    let result: isize;
+    // SAFETY: the new thread calls a function on the free part of the stack and
+    // ends; the caller goes on after that, with all registers its own.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "mov rdi, r13",
+            "call r12",
+            "xor edi, edi",
+            "mov eax, 60",
+            "syscall",
+            "ud2",
+            "2:",
+            inlateout("rax") 56isize => result,
+            in("rdi") FLAGS,
+            in("rsi") 0usize,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
+            in("r12") run::<F> as *const (),
+            in("r13") &raw mut *work,
+            clobber_abi("C"),
+        );
+    }
+    if result < 0 { Err(Error(result.unsigned_abs() as u32)) } else { Ok(()) }
+}
+
 /// Reads into `buffer`; gives the number of bytes.
 pub(crate) fn read(file: Descriptor, buffer: &mut [u8]) -> Result<usize, Error> {
     // SAFETY: the kernel writes at most the length of a buffer that is ours.
     unsafe { call(0, [file.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
+}
+
+/// Reads our own memory at `address` into `buffer`, as far as there is any.
+pub(crate) fn read_memory(address: usize, buffer: &mut [u8]) -> Result<usize, Error> {
+    let to = [buffer.as_mut_ptr() as usize, buffer.len()];
+    let from = [address, buffer.len()];
+    let pid = process_id() as usize;
+    // SAFETY: the kernel writes at most the length of a buffer that is ours,
+    // and says so if there is nothing to read.
+    unsafe { call(310, [pid, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0]) }
 }
 
 /// Closes a file.
@@ -251,10 +310,16 @@ pub(crate) fn open(
     Ok(Descriptor(file as i32))
 }
 
-/// Makes a folder.
+/// Makes a folder that we can use, whatever the program's umask.
 pub(crate) fn make_folder(path: Path<'_>) -> Result<(), Error> {
+    const WRITE_AND_SEARCH: usize = 3;
     // SAFETY: the path ends with a zero.
-    unsafe { call(83, [path.address(), 0o777, 0, 0, 0, 0]) }.map(drop)
+    unsafe { call(83, [path.address(), 0o777, 0, 0, 0, 0]) }?;
+    // SAFETY: the path ends with a zero.
+    match unsafe { call(21, [path.address(), WRITE_AND_SEARCH, 0, 0, 0, 0]) } {
+        Err(EACCES) => change_mode(Descriptor(AT_FDCWD), path, 0o700),
+        _ => Ok(()),
+    }
 }
 
 /// Changes the mode of `path`, relative to `folder`.

@@ -28,6 +28,9 @@ pub enum Error {
         "the {0} has no header yet: its process was stopped, or could go no further, at the start"
     )]
     Unwritten(&'static str),
+    /// Events without a header before them.
+    #[error("the thread file is corrupt: it has events and no header")]
+    Headless,
     /// Something else than a record.
     #[error("this is not a {what}: it begins with {found:02x?}")]
     NotOurs {

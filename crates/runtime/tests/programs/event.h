@@ -2,7 +2,9 @@
  *
  * LOG(unit, block) logs a block and keeps it in a list of the thread's own.
  * tell() writes the list to $TRUTH/PID-TID, where the test finds it. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -48,6 +50,12 @@ static inline void keep(uint32_t event) {
         kept = (uint32_t *)realloc(kept, kept_room * sizeof *kept);
     }
     kept[kept_count++] = event;
+}
+
+/* A child of a raw fork must not allocate: a lock may be held for ever. */
+static inline void reserve(size_t count) {
+    kept_room = count;
+    kept = (uint32_t *)realloc(kept, kept_room * sizeof *kept);
 }
 
 /* What came before a fork is the parent's. */

@@ -9,7 +9,7 @@
 use std::io::{ErrorKind, Read};
 
 use backtrail_abi::UnitId;
-use backtrail_abi::log::{ThreadHeader, is_thread_length};
+use backtrail_abi::log::{HeaderError, ThreadHeader, is_thread_length};
 
 use super::{Process, Range};
 use crate::Error;
@@ -47,7 +47,7 @@ pub struct Summary {
 pub struct Events<'p, R> {
     process: &'p Process,
     input: R,
-    header: ThreadHeader,
+    header: Option<ThreadHeader>,
     buffer: Box<[u8]>,
     /// The part of the buffer that is still to be decoded.
     at: usize,
@@ -64,11 +64,10 @@ pub struct Events<'p, R> {
 impl<'p, R: Read> Events<'p, R> {
     /// Reads the header; `process` is of the same folder.
     pub fn new(process: &'p Process, input: R) -> Result<Self, Error> {
-        let header = ThreadHeader { magic: [0; 8], version: 0, tid: 0, ordinal: 0, reserved: 0 };
         let mut events = Self {
             process,
             input,
-            header,
+            header: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             at: 0,
             end: 0,
@@ -79,20 +78,25 @@ impl<'p, R: Read> Events<'p, R> {
             finished: false,
         };
         events.fill()?;
-        events.header = ThreadHeader::read(&events.buffer[..events.end])
-            .map_err(|error| Error::from_header(WHAT, ThreadHeader::BYTES, error))?;
-        events.at = ThreadHeader::BYTES;
+        events.header = match ThreadHeader::read(&events.buffer[..events.end]) {
+            Ok(header) => Some(header),
+            // Killed just after it made the file: a log without events.
+            Err(HeaderError::Short(0) | HeaderError::Unwritten) => None,
+            Err(error) => return Err(Error::from_header(WHAT, ThreadHeader::BYTES, error)),
+        };
+        events.at = events.end.min(ThreadHeader::BYTES);
         Ok(events)
     }
 
-    /// The thread, as the kernel numbered it.
-    pub fn tid(&self) -> u32 {
-        self.header.tid
+    /// The thread, as the kernel numbered it. `None` if the process was stopped
+    /// before the thread recorded anything; then there are no events.
+    pub fn tid(&self) -> Option<u32> {
+        Some(self.header?.tid)
     }
 
     /// Orders the threads of a process by their first event.
-    pub fn ordinal(&self) -> u32 {
-        self.header.ordinal
+    pub fn ordinal(&self) -> Option<u32> {
+        Some(self.header?.ordinal)
     }
 
     /// What is known so far; everything once the iterator gave `None`.
@@ -146,6 +150,9 @@ impl<'p, R: Read> Events<'p, R> {
             self.summary.truncated = !is_thread_length(self.length);
             return Ok(None);
         };
+        if self.header.is_none() {
+            return Err(Error::Headless);
+        }
         self.summary.lost += std::mem::take(&mut self.zeros);
         let number = self.summary.events + self.summary.lost;
         if event.wrapping_sub(self.range.base) >= self.range.blocks {

@@ -1,0 +1,15 @@
+//! The runtime inside real programs.
+//!
+//! Each test compiles a C program from `programs/` that calls
+//! `__backtrail_log` by hand and keeps its own list of what it logged, runs it,
+//! and compares its records with that list.
+
+mod linking;
+mod object_file;
+mod processes;
+mod program;
+mod refusals;
+mod sequences;
+mod signals;
+
+include!("../../recipe.rs");
