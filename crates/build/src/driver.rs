@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::clang::{self, Compiler};
-use crate::jobs::{self, Job, Jobs};
+use crate::jobs::{Job, Jobs};
 use crate::output::{self, Mode};
-use crate::{Error, compile, link};
+use crate::{Error, compile, job_templates, link};
 
 /// The language a driver assumes for linking, as `clang` and `clang++` do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
         return hand_over();
     }
     let all: Vec<String> = mode.iter().cloned().chain(texts).collect();
-    match jobs::ask(&clang, &all)? {
+    match job_templates::ask(&clang, &all)? {
         Some(jobs) => Build::new(&clang, &jobs)?.run(jobs),
         None => hand_over(),
     }

@@ -5,13 +5,16 @@
 //! variables) are clang's own affair. So they are not guessed: clang is asked
 //! for the jobs it would run, and those are carried out.
 
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Error;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, clang};
 
 /// One command that clang would run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The program.
     pub program: PathBuf,
@@ -20,18 +23,20 @@ pub struct Job {
 }
 
 /// What clang would do.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jobs {
     /// What clang calls itself.
     pub version: String,
-    /// What the driver has to say to the user.
+    /// All that is printed before the first job: what `-v` shows.
+    pub preamble: String,
+    /// What the driver has to say to the user in any case.
     pub diagnostics: String,
     /// The commands, in order.
     pub jobs: Vec<Job>,
 }
 
 /// Lines of `-###` that describe the driver and are no diagnostics.
-const DESCRIPTIONS: [&str; 9] = [
+const DESCRIPTIONS: [&str; 12] = [
     "Target: ",
     "Thread model: ",
     "InstalledDir: ",
@@ -39,30 +44,86 @@ const DESCRIPTIONS: [&str; 9] = [
     "Configuration file: ",
     "System configuration file directory: ",
     "User configuration file directory: ",
+    "Found candidate GCC installation: ",
     "Selected GCC installation: ",
-    " (in-process)",
+    "Candidate multilib: ",
+    "Selected multilib: ",
+    "Found CUDA installation: ",
 ];
+
+/// The line before a job that needs no process of its own: the only one.
+pub const IN_PROCESS: &str = " (in-process)";
 
 /// Asks `clang` what it would do; `None` if it would fail or do nothing.
 pub fn ask(clang: &Path, arguments: &[String]) -> Result<Option<Jobs>, Error> {
-    let output =
-        Command::new(clang).arg("-###").args(arguments).stdin(Stdio::null()).output().map_err(
-            |error| Error::ClangNotRunnable { program: clang.display().to_string(), error },
-        )?;
+    let output = Command::new(clang)
+        .arg("-###")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| clang::not_runnable(clang, error))?;
     let jobs = parse(&String::from_utf8_lossy(&output.stderr));
+    if jobs.version.is_empty() {
+        return Err(clang::refuse(clang));
+    }
+    clang::check_version(&jobs.version)?;
     Ok(Some(jobs).filter(|jobs| output.status.success() && !jobs.jobs.is_empty()))
+}
+
+/// Asked through a pipe, clang finds no terminal: `arguments` with options that
+/// say what it would have found (`Process::StandardErrHasColors` and
+/// `StandardErrColumns` in LLVM).
+pub fn for_terminal(arguments: Vec<String>) -> Vec<String> {
+    if !io::stderr().is_terminal() {
+        return arguments;
+    }
+    let mut words = Vec::with_capacity(arguments.len() + 2);
+    let colours = has_colours();
+    if colours {
+        words.push("-fcolor-diagnostics".to_owned());
+    }
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<u32>().ok());
+    words.extend(columns.filter(|&columns| columns > 0).map(|n| format!("-fmessage-length={n}")));
+    words.extend(arguments.into_iter().map(|word| match word.as_str() {
+        "-fdiagnostics-color=auto" if colours => "-fdiagnostics-color=always".to_owned(),
+        _ => word,
+    }));
+    words
+}
+
+/// Whether standard error is a terminal that clang would use colours on.
+pub fn has_colours() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    let knows = ["ansi", "cygwin", "linux"].contains(&&*term)
+        || ["screen", "xterm", "vt100", "rxvt"].iter().any(|prefix| term.starts_with(prefix))
+        || term.ends_with("color");
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    knows && !refused && io::stderr().is_terminal()
 }
 
 /// Reads what `-###` printed.
 pub fn parse(text: &str) -> Jobs {
     let mut jobs = Jobs::default();
-    for line in text.lines() {
-        if line.starts_with(" \"") {
-            let mut words = split_quoted(line).into_iter();
+    let mut rest = text;
+    while !rest.is_empty() {
+        if rest.starts_with(" \"") {
+            let (words, behind) = split_quoted(rest);
+            rest = behind;
+            let mut words = words.into_iter();
             if let Some(program) = words.next() {
-                jobs.jobs.push(Job { program: program.into(), arguments: words.collect() });
+                let arguments = words.collect();
+                jobs.jobs.push(Job { program: program.into(), arguments });
             }
-        } else if jobs.version.is_empty() && line.contains("clang version ") {
+            continue;
+        }
+        let (line, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+        rest = behind;
+        if line == IN_PROCESS {
+            continue;
+        }
+        jobs.preamble.push_str(line);
+        jobs.preamble.push('\n');
+        if jobs.version.is_empty() && line.contains("clang version ") {
             jobs.version = line.to_owned();
         } else if !DESCRIPTIONS.iter().any(|description| line.starts_with(description)) {
             jobs.diagnostics.push_str(line);
@@ -72,13 +133,16 @@ pub fn parse(text: &str) -> Jobs {
     jobs
 }
 
-/// Splits a line of `"…"` words in which `\` quotes the next character.
-fn split_quoted(line: &str) -> Vec<String> {
+/// Splits a line of `"…"` words in which `\` quotes the next character; a word
+/// may run over the end of a line. Also returns what comes behind the line.
+fn split_quoted(text: &str) -> (Vec<String>, &str) {
     let mut words = Vec::new();
-    let mut characters = line.chars();
+    let mut characters = text.chars();
     while let Some(character) = characters.next() {
-        if character != '"' {
-            continue;
+        match character {
+            '\n' => break,
+            '"' => {}
+            _ => continue,
         }
         let mut word = String::new();
         while let Some(character) = characters.next() {
@@ -90,7 +154,33 @@ fn split_quoted(line: &str) -> Vec<String> {
         }
         words.push(word);
     }
-    words
+    (words, characters.as_str())
+}
+
+impl std::fmt::Display for Job {
+    /// As clang's `-v` shows it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, " {}", quoted(&self.program.to_string_lossy()))?;
+        for argument in &self.arguments {
+            match argument.contains([' ', '"', '\\', '$']) {
+                true => write!(f, " {}", quoted(argument))?,
+                false => write!(f, " {argument}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let mut out = String::from("\"");
+    for character in word.chars() {
+        if matches!(character, '"' | '\\' | '$') {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out.push('"');
+    out
 }
 
 impl Job {
@@ -134,5 +224,15 @@ mod tests {
         assert!(job.is_cc1());
         assert_eq!(job.arguments[2], "A=\"x y\"");
         assert_eq!(job.value("-o"), Some("a$b.o"));
+        let shown = " \"/usr/bin/clang\" -cc1 -D \"A=\\\"x y\\\"\" -o \"a\\$b.o\"";
+        assert_eq!(job.to_string(), shown);
+    }
+
+    #[test]
+    fn a_word_may_hold_a_line_break() {
+        let jobs = parse("clang version 19.0.0\n \"cc\" \"-DX=a\n \\\"b\"\n \"ld\" \"x.o\"\n");
+        assert_eq!(jobs.jobs.len(), 2);
+        assert_eq!(jobs.jobs[0].arguments, ["-DX=a\n \"b"]);
+        assert_eq!(jobs.jobs[1].program, PathBuf::from("ld"));
     }
 }

@@ -8,6 +8,7 @@
 
 mod args;
 mod exit;
+pub mod launcher;
 mod source;
 mod style;
 mod verbs;

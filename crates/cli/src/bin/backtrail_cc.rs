@@ -1,5 +1,5 @@
-//! One of the names of the one program; it looks at the name it was started by.
+//! `backtrail cc` under a name without a space.
 
 fn main() -> std::process::ExitCode {
-    backtrail_cli::main()
+    backtrail_cli::launcher::become_verb("cc", None)
 }
