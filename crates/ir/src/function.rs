@@ -45,6 +45,41 @@ impl Op {
         }
     }
 
+    /// The least and the most operands it has; `u32::MAX` for any number.
+    pub(crate) fn operand_counts(&self) -> (u32, u32) {
+        match self {
+            Self::Fence | Self::Jump | Self::Unreachable => (0, 0),
+            Self::Return => (0, 1),
+            Self::Alloca { .. } | Self::Load(_) | Self::Branch | Self::Switch { .. } => (1, 1),
+            Self::IndirectJump | Self::Resume => (1, 1),
+            Self::AtomicUpdate(_) => (1, 3),
+            Self::Store(_) | Self::Compare => (2, 2),
+            Self::Select => (3, 3),
+            Self::Address { .. } => (1, u32::MAX),
+            Self::Phi { from } => {
+                let count = u32::try_from(from.len()).unwrap_or(u32::MAX);
+                (count, count)
+            }
+            Self::Compute { .. }
+            | Self::Call(_)
+            | Self::LandingPad
+            | Self::Invoke(_)
+            | Self::AsmGoto(_)
+            | Self::OtherTerminator { .. } => (0, u32::MAX),
+        }
+    }
+
+    /// How many successors its block has, where that is settled.
+    pub(crate) fn successor_count(&self) -> Option<usize> {
+        match self {
+            Self::Return | Self::Resume | Self::Unreachable => Some(0),
+            Self::Jump => Some(1),
+            Self::Branch | Self::Invoke(_) => Some(2),
+            Self::Switch { cases } => Some(cases.len() + 1),
+            _ => None,
+        }
+    }
+
     /// The call, for [`Op::Call`], [`Op::Invoke`] and [`Op::AsmGoto`].
     pub fn call(&self) -> Option<&CallData> {
         match self {

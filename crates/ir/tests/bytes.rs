@@ -2,7 +2,7 @@
 
 use backtrail_ir::encode::{MAGIC, VERSION, from_bytes, to_bytes};
 use backtrail_ir::verify::verify;
-use backtrail_ir::{Error, Unit};
+use backtrail_ir::{Error, Index, Unit};
 use backtrail_testkit::random_unit::{Size, large_unit, unit};
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ proptest! {
     fn random_units_verify_and_come_back(seed: u64) {
         let unit = unit(seed, Size::SMALL);
         prop_assert_eq!(verify(&unit), Ok(()));
-        prop_assert_eq!(from_bytes(&to_bytes(&unit)), Ok(unit));
+        prop_assert!(from_bytes(&to_bytes(&unit)) == Ok(unit));
     }
 
     /// An error or a unit that verifies, and that itself comes back.
@@ -26,14 +26,15 @@ proptest! {
         }
         if let Ok(unit) = from_bytes(&bytes) {
             prop_assert_eq!(verify(&unit), Ok(()));
-            prop_assert_eq!(from_bytes(&to_bytes(&unit)), Ok(unit));
+            prop_assert!(from_bytes(&to_bytes(&unit)) == Ok(unit));
         }
     }
 
     #[test]
-    fn any_bytes_are_safe_to_read(body in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_safe_to_read(form in 0u8..3, body in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
+        bytes.push(form);
         bytes.extend(body);
         if let Ok(unit) = from_bytes(&bytes) {
             prop_assert_eq!(verify(&unit), Ok(()));
@@ -77,6 +78,19 @@ fn huge_lengths_fail_at_once() {
             bytes.extend([1; 40]);
             assert!(from_bytes(&bytes).is_err());
         }
+    }
+}
+
+#[test]
+fn a_unit_that_does_not_verify_tells_its_mistake_when_read() {
+    let mut bad = (0..).map(|seed| unit(seed, Size::SMALL)).find(|it| !it.functions.is_empty());
+    let bad = bad.as_mut().unwrap();
+    bad.functions[Index::new(0)].symbol = Index::new(1_000);
+    let why = verify(bad).unwrap_err();
+    let bytes = to_bytes(bad);
+    assert_eq!(from_bytes(&bytes), Err(why));
+    for length in 0..bytes.len() {
+        assert_eq!(from_bytes(&bytes[..length]), Err(Error::Truncated));
     }
 }
 

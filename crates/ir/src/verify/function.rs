@@ -97,26 +97,7 @@ fn instruction(
 }
 
 fn operand_count(inst: &InstData) -> Result<(), String> {
-    let (least, most) = match &inst.op {
-        Op::Fence | Op::Jump | Op::Unreachable => (0, 0),
-        Op::Return => (0, 1),
-        Op::Alloca { .. } | Op::Load(_) | Op::Branch | Op::Switch { .. } => (1, 1),
-        Op::IndirectJump | Op::Resume => (1, 1),
-        Op::Store(_) | Op::Compare => (2, 2),
-        Op::AtomicUpdate(_) => (1, 3),
-        Op::Select => (3, 3),
-        Op::Address { .. } => (1, u32::MAX),
-        Op::Phi { from } => {
-            let count = u32::try_from(from.len()).map_err(|_| "it has too many values")?;
-            (count, count)
-        }
-        Op::Compute { .. }
-        | Op::Call(_)
-        | Op::LandingPad
-        | Op::Invoke(_)
-        | Op::AsmGoto(_)
-        | Op::OtherTerminator { .. } => (0, u32::MAX),
-    };
+    let (least, most) = inst.op.operand_counts();
     let count = inst.operand_count;
     if least <= count && count <= most {
         return Ok(());
@@ -188,12 +169,8 @@ fn successors(function: &Function, data: &BlockData, terminator: &Op) -> Result<
     }
     let count = data.successors.len();
     let expected = match terminator {
-        Op::Return | Op::Resume | Op::Unreachable => Some(0),
-        Op::Jump => Some(1),
-        Op::Branch | Op::Invoke(_) => Some(2),
-        Op::Switch { cases } => Some(cases.len().saturating_add(1)),
         Op::AsmGoto(_) if count == 0 => Some(1),
-        _ => None,
+        other => other.successor_count(),
     };
     match expected {
         Some(expected) if expected != count => {
