@@ -146,6 +146,8 @@ functions! {
     fn LLVMGetValueName2(ValueRef, *mut usize) -> *const c_char;
     fn LLVMIsConstant(ValueRef) -> Bool;
     fn LLVMIsNull(ValueRef) -> Bool;
+    fn LLVMIsConstantString(ValueRef) -> Bool;
+    fn LLVMGetAsString(ValueRef, *mut usize) -> *const c_char;
     fn LLVMGetFirstUse(ValueRef) -> Option<UseRef>;
     fn LLVMGetNumOperands(ValueRef) -> c_int;
     fn LLVMGetOperand(ValueRef, c_uint) -> Option<ValueRef>;

@@ -135,6 +135,25 @@ impl<'m> Value<'m> {
         unsafe { (self.module.functions_table().LLVMIsNull)(self.raw) != 0 }
     }
 
+    /// The bytes of a constant array of bytes, if it lists them.
+    pub fn bytes(self) -> Option<&'m [u8]> {
+        let functions = self.module.functions_table();
+        // Arrays of data, not all zero: see `ValueKind::Plain`.
+        const DATA_ARRAY: u32 = 16;
+        let mut length = 0;
+        // SAFETY: the value is an array of data whose elements are bytes; they
+        // live as long as the context.
+        unsafe {
+            if (functions.LLVMGetValueKind)(self.raw) != DATA_ARRAY
+                || (functions.LLVMIsConstantString)(self.raw) == 0
+            {
+                return None;
+            }
+            let start = (functions.LLVMGetAsString)(self.raw, &mut length);
+            Some(text_at(start, length))
+        }
+    }
+
     /// Whether anything has it as an operand.
     pub fn is_used(self) -> bool {
         // SAFETY: the value is alive.

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 
 use backtrail_ir::IndexMap;
 use backtrail_ir::{File, Loc, Location};
-use backtrail_llvm_ffi::{Function, Metadata, MetadataKind};
+use backtrail_llvm_ffi::{Function, Metadata, MetadataKind, Module};
 
+use super::symbols::linkage_name;
 use crate::identity::ById;
 
 /// Collects files and source positions.
@@ -20,6 +21,9 @@ pub struct Locations {
     /// Names of functions of the source, by position in this list.
     names: Vec<String>,
     name_numbers: HashMap<String, usize>,
+    /// The linkage names of the functions whose subprograms these are. Line
+    /// tables alone have no linkage names, but the functions do.
+    linkage_names: ById<String>,
     /// The file and the function of each scope.
     scopes: ById<Scope>,
     locations: IndexMap<Loc, Location>,
@@ -42,6 +46,15 @@ struct Key {
 }
 
 impl Locations {
+    /// Collects positions of `module`.
+    pub fn of(module: &Module<'_>) -> Self {
+        let named = |function: Function<'_>| {
+            function.subprogram().map(|it| (it.id(), linkage_name(*function)))
+        };
+        let linkage_names = module.functions().filter_map(named).collect();
+        Self { linkage_names, ..Self::default() }
+    }
+
     /// The files and positions collected.
     pub fn finish(self) -> (IndexMap<File, String>, IndexMap<Loc, Location>) {
         (self.files, self.locations)
@@ -104,7 +117,8 @@ impl Locations {
         let mut next = scope;
         while let Some(it) = next {
             if it.kind() == MetadataKind::Subprogram {
-                name = it.subprogram_name();
+                let linkage_name = self.linkage_names.get(&it.id()).cloned();
+                name = linkage_name.or_else(|| it.subprogram_name());
                 break;
             }
             if let Some(known) = self.scopes.get(&it.id()) {

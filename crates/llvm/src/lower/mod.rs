@@ -36,7 +36,7 @@ pub fn lower(module: &Module<'_>, name: &str) -> Unit {
     let blocks = block_numbers(module);
     let mut constants = Constants::new(&symbols, &blocks);
     let links = symbols::links(module, &symbols, &mut constants);
-    let mut locations = Locations::default();
+    let mut locations = Locations::of(module);
     let bodies: Vec<_> = module.functions().filter(|it| !it.is_declaration()).collect();
     let functions = bodies
         .iter()

@@ -8,8 +8,8 @@
 //! name and content must agree.
 //!
 //! Left alone: what names its section; what is in a COMDAT group, which has a
-//! section of its own anyway; small constants without an address, which the
-//! linker merges.
+//! section of its own anyway; strings and small constants without an address,
+//! which the linker merges.
 
 use backtrail_llvm_ffi::{Function, Global, Linkage, Module};
 
@@ -69,9 +69,15 @@ fn section_of(variable: Global<'_>) -> Option<&'static str> {
     if holds_addresses(content) {
         return Some(".data.rel.ro");
     }
-    let is_mergeable = variable.has_insignificant_address()
-        && matches!(variable.content().stride(), Some(4 | 8 | 16 | 32));
-    (!is_mergeable).then_some(".rodata")
+    let is_mergeable = matches!(variable.content().stride(), Some(4 | 8 | 16 | 32))
+        || content.bytes().is_some_and(is_c_string);
+    let is_merged = is_mergeable && variable.has_insignificant_address();
+    (!is_merged).then_some(".rodata")
+}
+
+/// Whether there is a zero at the end and nowhere else.
+fn is_c_string(bytes: &[u8]) -> bool {
+    bytes.iter().position(|byte| *byte == 0).is_some_and(|it| it + 1 == bytes.len())
 }
 
 /// Whether a constant mentions a symbol or a block.
