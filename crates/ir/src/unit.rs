@@ -242,11 +242,13 @@ pub enum Op {
     /// Ends the block: successor 0 if the operand is true, else 1.
     Branch,
     /// Ends the block: successor 0 is the default, the others have `cases`.
+    /// Operand: the value.
     Switch {
         /// The value of each further successor.
         cases: Vec<i64>,
     },
     /// Ends the block: goes to a computed address among the successors.
+    /// Operand: the address.
     IndirectJump,
     /// Ends the block: a call that goes to successor 0 when it returns and to
     /// successor 1 when it unwinds. Operands as for `Call`.
