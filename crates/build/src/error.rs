@@ -19,6 +19,14 @@ pub enum Error {
         /// Why it failed.
         error: io::Error,
     },
+    /// A program that should be there cannot be started.
+    #[error("cannot start '{program}': {error}")]
+    NotStarted {
+        /// What was tried.
+        program: String,
+        /// Why it failed.
+        error: io::Error,
+    },
     /// A compiler whose IR we cannot treat.
     #[error(
         "{version} is not supported: {why}; use clang 19 to 22 with a shared libLLVM (BACKTRAIL_CLANG)"

@@ -3,6 +3,7 @@
 //! - [`driver`] is the drop-in compiler: it asks clang what it would do
 //!   ([`jobs`]), compiles each unit in two steps ([`compile`]) and links
 //!   ([`link`]).
+//! - [`cargo`] is the drop-in cargo: what it adds to rustc's work and to links.
 //! - [`carry`] is what an object or executable carries: the units and the link
 //!   recipe.
 //! - [`variant`] derives other executables from one that carries its units,
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod cargo;
 pub mod carry;
 pub mod clang;
 pub mod codegen_args;

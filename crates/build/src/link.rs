@@ -82,6 +82,26 @@ pub fn attach_recipe(
     output: &Path,
     toolchain: &[PathBuf],
 ) -> Result<(), Error> {
+    let command = LinkCommand { linker, through_driver: false, arguments: link_args::parse(words) };
+    attach_recipe_of(command, output, toolchain)
+}
+
+/// A linker, or a compiler driver, and its arguments.
+pub struct LinkCommand<'a> {
+    /// The program.
+    pub linker: &'a Path,
+    /// Whether it is a compiler driver, which calls a linker.
+    pub through_driver: bool,
+    /// The arguments.
+    pub arguments: Vec<LinkArg>,
+}
+
+/// As [`attach_recipe`], for arguments that are sorted already.
+pub fn attach_recipe_of(
+    command: LinkCommand<'_>,
+    output: &Path,
+    toolchain: &[PathBuf],
+) -> Result<(), Error> {
     let bytes = std::fs::read(output).map_err(Error::read(output))?;
     // The linker may have been asked for something else than ELF.
     let Ok(elf) = Elf::parse(&bytes) else { return Ok(()) };
@@ -93,7 +113,7 @@ pub fn attach_recipe(
         return Ok(());
     };
     let linked = read_units(output, &section)?;
-    let recipe = Recorder::new(&linked, toolchain).record(linker, words)?;
+    let recipe = Recorder::new(&linked, toolchain).record(command)?;
     for remark in &recipe.remarks {
         compile::warn(remark);
     }
@@ -103,6 +123,9 @@ pub fn attach_recipe(
     let bytes = edit::edit(&bytes, &edits).map_err(machine())?;
     output::write_whole(output, &bytes, Mode::Program)
 }
+
+/// The member of a Rust library that only rustc reads.
+const RUST_METADATA: &str = "lib.rmeta";
 
 /// Folders whose files are there on every machine that has the same packages.
 const SYSTEM_FOLDERS: [&str; 8] = [
@@ -143,9 +166,10 @@ impl<'a> Recorder<'a> {
         Self { linked, toolchain, recipe: Recipe::default() }
     }
 
-    fn record(mut self, linker: &Path, words: &[String]) -> Result<Recipe, Error> {
-        self.recipe.linker = linker.to_owned();
-        let arguments = link_args::parse(words);
+    fn record(mut self, command: LinkCommand<'_>) -> Result<Recipe, Error> {
+        self.recipe.linker = command.linker.to_owned();
+        self.recipe.through_driver = command.through_driver;
+        let arguments = command.arguments;
         let folders = link_args::library_folders(&arguments);
         let mut folder_follows = false;
         for argument in arguments {
@@ -313,6 +337,9 @@ impl<'a> Recorder<'a> {
         for member in archive.members() {
             let member = member.map_err(damaged)?;
             let name = String::from_utf8_lossy(member.name()).into_owned();
+            if name == RUST_METADATA {
+                continue;
+            }
             let path = file.parent().unwrap_or(Path::new("")).join(&name);
             let read;
             let contents = if archive.is_thin() {

@@ -38,6 +38,13 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Build, run and test as cargo does, carrying the IR.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Cargo {
+        /// cargo's own arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Show what an executable carries.
     Info(Info),
     /// Derive an executable with probes.

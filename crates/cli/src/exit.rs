@@ -30,7 +30,7 @@ impl std::error::Error for Unreadable {}
 
 fn code_of_build(error: &Error) -> u8 {
     match error {
-        Error::NoClang | Error::ClangNotRunnable { .. } => NO_CLANG,
+        Error::NoClang | Error::ClangNotRunnable { .. } | Error::NotStarted { .. } => NO_CLANG,
         Error::Write { .. } => WRITE,
         Error::Worker { .. } | Error::Tool { .. } => BUG,
         _ => INPUT,

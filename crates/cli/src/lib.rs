@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use backtrail_build::cargo::role_of;
 use backtrail_build::driver::{self, Language};
 use clap::Parser as _;
 
@@ -28,6 +29,9 @@ pub fn main() -> ExitCode {
     // First: a compiler starts itself again as its worker, whatever its name.
     if words.get(1).is_some_and(|verb| verb == backtrail_build::worker::VERB) {
         return backtrail_llvm::worker::main();
+    }
+    if let Some(role) = words.first().and_then(|word| role_of(Path::new(word))) {
+        return verbs::cargo::part(role, words);
     }
     let name = words.first().map(Path::new).and_then(Path::file_name);
     match name.and_then(|name| name.to_str()) {
@@ -41,6 +45,7 @@ pub fn main() -> ExitCode {
     match words.get(1).and_then(|verb| verb.to_str()) {
         Some("cc") => return compiler(Language::C, words.split_off(2)),
         Some("c++") => return compiler(Language::Cxx, words.split_off(2)),
+        Some("cargo") => return verbs::cargo::run(&words[2..]),
         _ => {}
     }
     let line = match Line::try_parse() {
@@ -71,7 +76,7 @@ fn run(line: Line) -> anyhow::Result<u8> {
         Command::Cache(args) => verbs::cache::run(&args),
         Command::Completions { shell } => verbs::generate::completions(shell),
         Command::Manual { folder } => verbs::generate::manual(&folder),
-        Command::Cc { .. } | Command::Cxx { .. } => {
+        Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("handled before the words are read")
         }
     }

@@ -1,6 +1,7 @@
 //! One module per verb.
 
 pub mod cache;
+pub mod cargo;
 pub mod detach;
 pub mod extract;
 pub mod generate;

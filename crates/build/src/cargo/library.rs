@@ -1,0 +1,50 @@
+//! Records for the units in an archive that rustc wrote.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+
+use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember};
+use object::read::archive::ArchiveFile;
+use rayon::prelude::*;
+
+use super::units::Compilation;
+use crate::Error;
+use crate::output::{self, Mode};
+
+/// Gives every object of `compilation` in the archive at `path` its record.
+/// Members keep their names and their order; what other libraries brought along
+/// stays as it is.
+pub fn attach(compilation: &Compilation, path: &Path) -> Result<(), Error> {
+    let bytes = fs::read(path).map_err(Error::read(path))?;
+    let damaged = |error: object::Error| Error::machine(path)(error.into());
+    let archive = ArchiveFile::parse(&bytes[..]).map_err(damaged)?;
+    let mut members = Vec::new();
+    for member in archive.members() {
+        let member = member.map_err(damaged)?;
+        let name = String::from_utf8_lossy(member.name()).into_owned();
+        members.push((name, member.data(&bytes[..]).map_err(damaged)?));
+    }
+    let changed: Vec<Option<Vec<u8>>> = members
+        .par_iter()
+        .map(|(name, contents)| match compilation.unit_of(name) {
+            Some(unit) => compilation.attach(unit, contents),
+            None => Ok(None),
+        })
+        .collect::<Result<_, Error>>()?;
+    if changed.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let members: Vec<NewArchiveMember<'_>> = members
+        .iter()
+        .zip(&changed)
+        .map(|((name, old), new)| {
+            let contents = new.as_deref().unwrap_or(old);
+            NewArchiveMember::new(contents, &DEFAULT_OBJECT_READER, name.clone())
+        })
+        .collect();
+    let mut out = Cursor::new(Vec::new());
+    ar_archive_writer::write_archive_to_stream(&mut out, &members, ArchiveKind::Gnu, false, None)
+        .map_err(Error::write(path))?;
+    output::write_whole(path, out.get_ref(), Mode::Data)
+}

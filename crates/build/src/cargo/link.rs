@@ -1,0 +1,156 @@
+//! The linker that rustc calls: records before the link, the recipe after it.
+//!
+//! The objects of the crate that is being linked get their records now; those
+//! of libraries have them already. The user's linker is then run with rustc's
+//! own words. What rustc made for this link alone (the list of exported
+//! symbols, the version script) is gone afterwards and stands in the recipe.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rayon::prelude::*;
+
+use super::units::{Compilation, ORIGIN_VARIABLE};
+use super::{become_program, driver_line, not_started, status_code};
+use crate::clang::find_program;
+use crate::link::{LinkCommand, attach_recipe_of};
+use crate::output::{self, Mode};
+use crate::{Error, compile, link_args};
+
+/// Carries out the link `words`: our name and the linker's arguments.
+pub fn run(words: Vec<OsString>) -> Result<i32, Error> {
+    let own_name = words.first().map(PathBuf::from).unwrap_or_default();
+    let arguments = &words[1.min(words.len())..];
+    let Some(compilation) = compilation() else {
+        // Not called by a rustc that we started: the linker of that name.
+        let name = own_name.file_name().unwrap_or_default();
+        return Err(become_program(name, arguments));
+    };
+    let linker = find_program(&compilation.linker.to_string_lossy());
+    let linker = linker.unwrap_or_else(|| compilation.linker.clone());
+    let linker = std::path::absolute(&linker).unwrap_or(linker);
+    let texts: Option<Vec<String>> =
+        arguments.iter().map(|argument| argument.to_str().map(str::to_owned)).collect();
+    let Some(texts) = texts else {
+        return Err(become_program(linker.as_os_str(), arguments));
+    };
+    let expanded = expand(&texts)?;
+    attach_units(&compilation, &expanded)?;
+
+    let driver = driver_line::is_driver(&linker, &expanded);
+    let build_id = if driver { "-Wl,--build-id" } else { "--build-id" };
+    let chosen = expanded.iter().any(|word| word.contains("--build-id"));
+    let mut words = texts;
+    if !chosen {
+        words.insert(0, build_id.to_owned());
+    }
+    let status = Command::new(&linker).args(&words).status();
+    let status = status_code(status.map_err(not_started(linker.as_os_str()))?);
+    if status != 0 {
+        return Ok(status);
+    }
+    if let Err(error) = attach_recipe(&compilation, &linker, driver, &expanded, !chosen) {
+        compile::warn(&format!("no variants can be derived: {error}"));
+    }
+    Ok(0)
+}
+
+fn compilation() -> Option<Compilation> {
+    let bytes = fs::read(env::var_os(ORIGIN_VARIABLE)?).ok()?;
+    Compilation::from_bytes(&bytes).ok()
+}
+
+/// Gives the crate's own objects their records, in place.
+fn attach_units(compilation: &Compilation, words: &[String]) -> Result<(), Error> {
+    words.par_iter().try_for_each(|word| {
+        let path = Path::new(word);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(unit) = compilation.unit_of(&name) else { return Ok(()) };
+        if path.parent() != Some(&compilation.folder) {
+            return Ok(());
+        }
+        let bytes = fs::read(path).map_err(Error::read(path))?;
+        match compilation.attach(unit, &bytes)? {
+            // Under the name, not into the file: with incremental compilation
+            // that is also the file rustc keeps for the next time.
+            Some(changed) => output::write_whole(path, &changed, Mode::Data),
+            None => Ok(()),
+        }
+    })
+}
+
+fn attach_recipe(
+    compilation: &Compilation,
+    linker: &Path,
+    through_driver: bool,
+    words: &[String],
+    with_build_id: bool,
+) -> Result<(), Error> {
+    let mut arguments = match through_driver {
+        true => driver_line::parse(words),
+        false => link_args::parse(words),
+    };
+    if with_build_id {
+        let option = if through_driver { "-Wl,--build-id" } else { "--build-id" };
+        arguments.insert(0, link_args::LinkArg::Text(option.to_owned()));
+    }
+    let output = arguments.iter().find_map(|argument| match argument {
+        link_args::LinkArg::Output(path) => Some(PathBuf::from(path)),
+        _ => None,
+    });
+    let Some(output) = output.filter(|output| output.is_file()) else { return Ok(()) };
+    let toolchain = [compilation.sysroot.clone()];
+    attach_recipe_of(LinkCommand { linker, through_driver, arguments }, &output, &toolchain)
+}
+
+/// Words of the form `@FILE` stand for the words in the file.
+fn expand(words: &[String]) -> Result<Vec<String>, Error> {
+    let mut all = Vec::with_capacity(words.len());
+    for word in words {
+        match word.strip_prefix('@').map(Path::new).filter(|path| path.is_file()) {
+            Some(path) => {
+                all.extend(split(&fs::read_to_string(path).map_err(Error::read(path))?));
+            }
+            None => all.push(word.clone()),
+        }
+    }
+    Ok(all)
+}
+
+/// The words of a response file: quotes and backslashes as GNU tools read them.
+fn split(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (character, quote) {
+            ('\\', _) => word.get_or_insert_default().extend(characters.next()),
+            (_, Some(open)) if character == open => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (_, None) if character.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_files_are_read_as_linkers_read_them() {
+        assert_eq!(split("a\nb\\ c \"d e\" 'f\"g' \"\"\n"), ["a", "b c", "d e", "f\"g", ""]);
+        let words = ["with space", "back\\slash", "quote\"s'"];
+        let text: String = words.iter().map(|word| crate::link::quote(word) + "\n").collect();
+        assert_eq!(split(&text), words);
+    }
+}
