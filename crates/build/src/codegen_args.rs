@@ -3,9 +3,13 @@
 //! Step one compiles the source to optimised bitcode with line tables; step two
 //! generates code from it. Together they give the code that one step gives: the
 //! first runs the same passes, and the second is told to run none.
+//!
+//! What is not known to matter to one step alone is given to both. An option
+//! that the second step cannot take makes it fail, and then the object is made
+//! in one step and carries no IR: never wrong, only less.
 
 /// Options that only the first step needs, written as one word or a prefix.
-const FIRST_STEP_PREFIXES: [&str; 14] = [
+const FIRST_STEP_PREFIXES: [&str; 22] = [
     "-D",
     "-U",
     "-I",
@@ -13,17 +17,26 @@ const FIRST_STEP_PREFIXES: [&str; 14] = [
     "-std=",
     "-fmodules",
     "-fmodule-",
+    "-fprebuilt-module-path=",
     "-fprofile-instrument-use-path=",
     "-fprofile-sample-use=",
     "-fprofile-remapping-file=",
+    "-fprofile-list=",
     "-fsanitize-ignorelist=",
     "-fsanitize-system-ignorelist=",
-    "-fprebuilt-module-path=",
+    "-fsanitize-coverage-allowlist=",
+    "-fsanitize-coverage-ignorelist=",
+    "-fpass-plugin=",
+    "-plugin-arg-",
     "-fdepfile-entry=",
+    // How messages look must not change what is carried.
+    "-fcolor-diagnostics",
+    "-fmessage-length=",
+    "-fdiagnostics-",
 ];
 
 /// Options that only the first step needs, with their value as a word of its own.
-const FIRST_STEP_VALUES: [&str; 24] = [
+const FIRST_STEP_VALUES: [&str; 29] = [
     "-D",
     "-U",
     "-I",
@@ -48,11 +61,60 @@ const FIRST_STEP_VALUES: [&str; 24] = [
     "-dependency-dot",
     "-module-dependency-dir",
     "-serialize-diagnostic-file",
+    "-diagnostic-log-file",
+    "-mlink-builtin-bitcode",
+    "-load",
+    "-add-plugin",
+    "-ferror-limit",
 ];
 
 /// Options that only the first step needs, as one word.
-const FIRST_STEP_WORDS: [&str; 6] =
-    ["-MP", "-MG", "-MV", "-sys-header-deps", "-w", "-detailed-preprocessing-record"];
+const FIRST_STEP_WORDS: [&str; 8] =
+    ["-MP", "-MG", "-MV", "-sys-header-deps", "-w", "-v", "-H", "-detailed-preprocessing-record"];
+
+/// Options under which a compilation writes or prints something from both steps
+/// that belongs together, by prefix. The object is then made in one step, as
+/// clang would, and the two steps only give what is carried.
+const ONE_STEP_PREFIXES: [&str; 9] = [
+    "-R",
+    "-stack-usage-file",
+    "-opt-record-",
+    "-ftime-trace",
+    "-ftime-report",
+    "-print-stats",
+    "-stats-file",
+    "-fembed-bitcode",
+    "-fproc-stat-report",
+];
+
+/// Options that name what a compilation writes besides the object and what its
+/// code refers to, with their value as a word of its own.
+const SIDE_OUTPUT_VALUES: [&str; 10] = [
+    "-stack-usage-file",
+    "-split-dwarf-file",
+    "-split-dwarf-output",
+    "-opt-record-file",
+    "-opt-record-passes",
+    "-opt-record-format",
+    "-dependency-file",
+    "-header-include-file",
+    "-serialize-diagnostic-file",
+    "-MT",
+];
+
+/// The same, as one word.
+const SIDE_OUTPUT_PREFIXES: [&str; 10] = [
+    "-R",
+    "-ftime-trace",
+    "-ftime-report",
+    "-print-stats",
+    "-stats-file",
+    "-fembed-bitcode",
+    "-fproc-stat-report",
+    "-save-temps",
+    "-fmodule-output",
+    "-sys-header-deps",
+];
 
 /// The end of a `-cc1` command: what is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,18 +195,50 @@ pub fn debug_wanted(arguments: &[String]) -> bool {
     arguments.iter().any(|word| word.starts_with("-debug-info-kind="))
 }
 
-/// Options for deriving a variant: those of step two, less what names files of
-/// the build tree.
-pub fn without_side_outputs(arguments: &[String]) -> Vec<String> {
-    let mut kept = arguments.to_vec();
-    for option in
-        ["-split-dwarf-file", "-split-dwarf-output", "-opt-record-file", "-stack-usage-file"]
-    {
-        kept = without_value(&kept, option);
+/// Whether the object must be made in one step: see [`ONE_STEP_PREFIXES`].
+pub fn needs_one_step(arguments: &[String]) -> bool {
+    let prefixed = |word: &String| ONE_STEP_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+    // The values of these options may look like anything.
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if ["-mllvm", "-main-file-name", "-o", "-D", "-U", "-MT", "-x"].contains(&&**word) {
+            words.next();
+        } else if prefixed(word) {
+            return true;
+        }
     }
-    let joined = ["-stack-usage-file=", "-opt-record-file=", "-ftime-trace", "-save-temps"];
-    kept.retain(|word| !joined.iter().any(|prefix| word.starts_with(prefix)));
+    false
+}
+
+/// Options without those that write or print something besides the object: for
+/// deriving a variant, and for a second compilation of a unit.
+pub fn without_side_outputs(arguments: &[String]) -> Vec<String> {
+    let mut kept = Vec::with_capacity(arguments.len());
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word == "-mllvm" {
+            kept.push(word.clone());
+            kept.extend(words.next().cloned());
+        } else if SIDE_OUTPUT_VALUES.contains(&word.as_str()) {
+            words.next();
+        } else if !SIDE_OUTPUT_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) {
+            kept.push(word.clone());
+        }
+    }
     kept
+}
+
+/// `arguments` with the values of `options` made absolute.
+pub fn with_absolute(arguments: &[String], options: &[&str]) -> Vec<String> {
+    let mut arguments = arguments.to_vec();
+    for at in 1..arguments.len() {
+        if options.contains(&arguments[at - 1].as_str())
+            && let Ok(path) = std::path::absolute(&arguments[at])
+        {
+            arguments[at] = path.display().to_string();
+        }
+    }
+    arguments
 }
 
 #[cfg(test)]

@@ -8,11 +8,19 @@
 //!                                                     |
 //!                                                  object
 //! ```
-//! If anything of ours fails, the object is made in one step as clang would
-//! have, and its record says why it carries no IR.
+//! What clang says is shown only when it is known to be all that it would have
+//! said in one step. The second step knows neither the source nor the options
+//! for warnings; if it has anything to say, or if anything of ours fails, the
+//! object is made in one step as clang would have made it, messages included.
+//!
+//! The second step runs in a folder of its own, so that code generation that
+//! needs a file of the build tree (`.incbin`) is found out now, and not when a
+//! variant is derived without that tree.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use backtrail_ir::Unit;
@@ -25,8 +33,12 @@ use crate::carry::unit::{Generator, IrState, UnitMeta, UnitRecord};
 use crate::clang::Compiler;
 use crate::codegen_args::{self, Source};
 use crate::jobs::Job;
+use crate::link::quote;
 use crate::output::{self, Mode};
 use crate::{Error, worker};
+
+/// Longer command lines go into a response file.
+const LONG_COMMAND: usize = 100_000;
 
 /// Says something to the user, in the style of compilers.
 pub fn warn(message: &str) {
@@ -43,110 +55,264 @@ pub fn source_of(job: &Job) -> Option<Result<Source, String>> {
     if !job.has("-emit-obj") {
         return None;
     }
+    let triple = job.value("-triple").unwrap_or_default();
     let reason = if job.has_prefix("-flto") {
-        "compiled with -flto"
-    } else if job.has_prefix("-opt-record-file") || job.has("-opt-record-file") {
-        "an optimisation record was asked for, which two steps would write twice"
+        "compiled with -flto".to_owned()
+    } else if job.has_prefix("-fthinlto-index=") {
+        "compiled with -fthinlto-index".to_owned()
     } else if source.language.contains("cuda") || source.language.contains("hip") {
-        "offloading is not supported"
+        "offloading is not supported".to_owned()
+    } else if !triple.starts_with("x86_64-") || !triple.contains("linux") || triple.ends_with("x32")
+    {
+        format!("compiled for {triple}, not for x86-64 Linux")
     } else {
         return Some(Ok(source));
     };
-    Some(Err(reason.into()))
+    Some(Err(reason))
 }
 
 /// The status that stands for a finished command.
-fn status_code(status: ExitStatus) -> i32 {
+pub fn status_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Runs a command with our own input and outputs.
-pub fn run(program: &Path, arguments: &[String]) -> Result<i32, Error> {
-    let status = Command::new(program).args(arguments).status();
-    let failed = |error| Error::ClangNotRunnable { program: program.display().to_string(), error };
-    status.map(status_code).map_err(failed)
+/// A command that starts `program`; where the words are too many for one, they
+/// go into a response file in `scratch`.
+pub fn command(program: &Path, arguments: &[String], scratch: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(program);
+    if arguments.iter().map(|word| word.len() + 1).sum::<usize>() < LONG_COMMAND {
+        command.args(arguments);
+        return Ok(command);
+    }
+    let path = scratch.join("words.rsp");
+    let text: String = arguments.iter().map(|word| quote(word) + "\n").collect();
+    std::fs::write(&path, text).map_err(Error::write(&path))?;
+    command.arg(format!("@{}", path.display()));
+    Ok(command)
 }
 
-/// What the first step gave.
-struct FirstStep {
+/// Runs a command with our own input and outputs.
+pub fn run(program: &Path, arguments: &[String], scratch: &Path) -> Result<i32, Error> {
+    let status = command(program, arguments, scratch)?.status();
+    status.map(status_code).map_err(|error| crate::clang::not_runnable(program, error))
+}
+
+/// How a compilation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With this status.
+    Status(i32),
+    /// The compiler crashed, and nothing was said about it yet.
+    Crashed,
+}
+
+/// A unit to compile.
+pub struct Task<'a> {
+    /// The compiler.
+    pub compiler: &'a Compiler,
+    /// What it would do in one step.
+    pub job: &'a Job,
+    /// What it compiles.
+    pub source: &'a Source,
+    /// The unit's name.
+    pub name: &'a str,
+    /// The object to make.
+    pub object: &'a Path,
+    /// A folder for intermediate files.
+    pub scratch: &'a Path,
+    /// What stands for standard input, if the source is read from there.
+    pub input: Option<&'a Path>,
+    /// Whether what the compiler says is shown.
+    pub shown: bool,
+}
+
+/// What the two steps gave.
+struct TwoSteps {
     bitcode: Vec<u8>,
     model: Unit,
+    /// Options of the second step.
+    options: Vec<String>,
+    object: PathBuf,
+    /// What the first step said.
+    said: Vec<u8>,
+    /// Whether the second step had nothing to say.
+    silent: bool,
 }
 
-/// Compiles `job`, whose object is to be `object`; the result is clang's status.
-pub fn compile(
-    compiler: &Compiler,
-    job: &Job,
-    source: &Source,
-    object: &Path,
-    scratch: &Path,
-) -> Result<i32, Error> {
-    let debug_wanted = codegen_args::debug_wanted(&job.arguments);
-    let bitcode = scratch.join("unit.bc");
-    let bitcode_name = bitcode.display().to_string();
-    let first = codegen_args::first_step(&job.arguments, &bitcode_name, debug_wanted);
-    let status = run(&job.program, &first)?;
-    if status != 0 || !bitcode.exists() {
-        // A crash of clang gets the driver's own treatment of crashes.
-        return if status > 128 { run(&job.program, &job.arguments) } else { Ok(status) };
+/// Why the two steps gave nothing.
+enum NoSteps {
+    /// The compiler ended with this status, having said this.
+    Compiler(i32, Vec<u8>),
+    /// Something of ours failed.
+    Ours(String),
+}
+
+impl Task<'_> {
+    /// Compiles the unit.
+    pub fn compile(&self) -> Result<End, Error> {
+        let made = self.scratch.join("unit.o");
+        if codegen_args::needs_one_step(&self.job.arguments) {
+            return match self.in_one_step(&made)? {
+                0 => self.finish_beside(&made),
+                status => Ok(End::Status(status)),
+            };
+        }
+        let steps = match self.two_steps(&self.job.arguments)? {
+            Err(NoSteps::Compiler(status, _)) if status > 128 || status == 70 => {
+                return Ok(End::Crashed);
+            }
+            Err(NoSteps::Compiler(status, said)) => {
+                self.show(&said);
+                return Ok(End::Status(status));
+            }
+            Err(NoSteps::Ours(why)) => Err(why),
+            Ok(steps) => Ok(steps),
+        };
+        let made = match &steps {
+            Ok(steps) if steps.silent => {
+                self.show(&steps.said);
+                steps.object.clone()
+            }
+            _ => match self.in_one_step(&made)? {
+                0 => made,
+                status => return Ok(End::Status(status)),
+            },
+        };
+        self.finish(&made, steps)
     }
 
-    let to_generate = if debug_wanted { bitcode.clone() } else { scratch.join("stripped.bc") };
-    let request = Request {
-        library: compiler.library.clone(),
-        bitcode: bitcode.clone(),
-        name: source.path.clone(),
-        lower: true,
-        plan: None,
-        strip_debug: !debug_wanted,
-        output: (!debug_wanted).then(|| Output::Bitcode(to_generate.clone())),
-    };
-    let lowered = match worker::call(&request) {
-        Ok(Response::Done { unit: Some(model), .. }) => {
-            let bitcode = std::fs::read(&bitcode).map_err(Error::read(&bitcode))?;
-            Ok(FirstStep { bitcode, model: *model })
-        }
-        Ok(_) => Err("the LLVM worker gave no program model".to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
+    /// Attaches to the object `made`, which clang made in its own way, what the
+    /// two steps give.
+    pub fn finish_beside(&self, made: &Path) -> Result<End, Error> {
+        let arguments = codegen_args::without_side_outputs(&self.job.arguments);
+        let steps = self.two_steps(&arguments)?.map_err(|failed| match failed {
+            NoSteps::Compiler(status, _) => format!("the compiler gave no IR (status {status})"),
+            NoSteps::Ours(why) => why,
+        });
+        self.finish(made, steps)
+    }
 
-    let options = codegen_args::second_step(&job.arguments);
-    let made = scratch.join("unit.o");
-    let lowered = lowered.and_then(|step| {
-        generate(&job.program, &options, &to_generate, &made)?;
-        Ok(step)
-    });
-    let (state, step) = match lowered {
-        Ok(step) => (IrState::Carried, Some(step)),
-        Err(why) => {
-            let status = run(&job.program, &with_output(&job.arguments, &made))?;
-            if status != 0 {
-                return Ok(status);
-            }
-            warn(&format!("the IR of {} is not carried: {why}", source.path));
-            (IrState::Missing { why }, None)
+    fn show(&self, said: &[u8]) {
+        if self.shown {
+            let _ = std::io::stderr().write_all(said);
         }
-    };
-    let generator = match step {
-        Some(_) => Generator::Clang { program: job.program.clone(), arguments: options },
-        None => Generator::None,
-    };
-    let meta = UnitMeta {
-        id: [0; 16],
-        name: source.path.clone(),
-        language: source.language.clone(),
-        compiler: compiler.version.clone(),
-        library: compiler.library.clone(),
-        generator,
-        debug_wanted,
-        symbols: Vec::new(),
-        state,
-    };
-    let bytes = std::fs::read(&made).map_err(Error::read(&made))?;
-    let parts = step.as_ref().map(|step| (&step.bitcode[..], &step.model));
-    let bytes = attach(&bytes, meta, parts).map_err(Error::machine(object))?;
-    output::write_whole(object, &bytes, Mode::Data)?;
-    Ok(0)
+    }
+
+    fn start(&self, arguments: &[String]) -> Result<Command, Error> {
+        let mut command = command(&self.job.program, arguments, self.scratch)?;
+        if let Some(input) = self.input {
+            command.stdin(File::open(input).map_err(Error::read(input))?);
+        }
+        Ok(command)
+    }
+
+    fn not_runnable(&self, error: std::io::Error) -> Error {
+        crate::clang::not_runnable(&self.job.program, error)
+    }
+
+    /// Makes the object `made` as clang would.
+    fn in_one_step(&self, made: &Path) -> Result<i32, Error> {
+        let mut command = self.start(&with_output(&self.job.arguments, made))?;
+        if !self.shown {
+            command.stderr(Stdio::null());
+        }
+        let status = command.status().map_err(|error| self.not_runnable(error))?;
+        Ok(status_code(status))
+    }
+
+    fn two_steps(&self, arguments: &[String]) -> Result<Result<TwoSteps, NoSteps>, Error> {
+        let debug_wanted = codegen_args::debug_wanted(arguments);
+        let bitcode = self.scratch.join("unit.bc");
+        let first =
+            codegen_args::first_step(arguments, &bitcode.display().to_string(), debug_wanted);
+        let mut command = self.start(&first)?;
+        let output = command
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(|child| child.wait_with_output())
+            .map_err(|error| self.not_runnable(error))?;
+        let status = status_code(output.status);
+        if status != 0 || !bitcode.exists() {
+            return Ok(Err(NoSteps::Compiler(status, output.stderr)));
+        }
+
+        let stripped = self.scratch.join("stripped.bc");
+        let to_generate = if debug_wanted { &bitcode } else { &stripped };
+        let request = Request {
+            library: self.compiler.library.clone(),
+            bitcode: bitcode.clone(),
+            name: self.name.to_owned(),
+            lower: true,
+            plan: None,
+            strip_debug: !debug_wanted,
+            output: (!debug_wanted).then(|| Output::Bitcode(to_generate.clone())),
+        };
+        let model = match worker::call(&request) {
+            Ok(Response::Done { unit: Some(model), .. }) => *model,
+            Ok(_) => {
+                let why = "the LLVM worker gave no program model".to_owned();
+                return Ok(Err(NoSteps::Ours(why)));
+            }
+            Err(error) => return Ok(Err(NoSteps::Ours(reason(error, self.name)))),
+        };
+        let options = codegen_args::second_step(arguments);
+        let object = self.scratch.join("generated.o");
+        let absolute = codegen_args::with_absolute(&options, &["-split-dwarf-output"]);
+        let silent = match generate(&self.job.program, &absolute, to_generate, &object) {
+            Ok(said) => said.is_empty(),
+            Err(why) => return Ok(Err(NoSteps::Ours(why))),
+        };
+        let bitcode = std::fs::read(&bitcode).map_err(Error::read(&bitcode))?;
+        Ok(Ok(TwoSteps { bitcode, model, options, object, said: output.stderr, silent }))
+    }
+
+    /// Writes the unit's object: `made` with the record of what `steps` gave.
+    fn finish(&self, made: &Path, steps: Result<TwoSteps, String>) -> Result<End, Error> {
+        let mut meta =
+            meta_without_ir(self.name, &self.source.language, &self.compiler.version, "");
+        meta.library = self.compiler.library.clone();
+        meta.debug_wanted = codegen_args::debug_wanted(&self.job.arguments);
+        let steps = match steps {
+            Ok(steps) => {
+                let program = std::path::absolute(&self.job.program);
+                let program = program.unwrap_or_else(|_| self.job.program.clone());
+                meta.generator = Generator::Clang { program, arguments: steps.options.clone() };
+                meta.state = IrState::Carried;
+                Some(steps)
+            }
+            Err(why) => {
+                warn(&format!("the IR of {} is not carried: {why}", self.name));
+                meta.state = IrState::Missing { why };
+                None
+            }
+        };
+        let bytes = std::fs::read(made).map_err(Error::read(made))?;
+        let parts = steps.as_ref().map(|steps| (&steps.bitcode[..], &steps.model));
+        let bytes = attach(&bytes, meta, parts).unwrap_or_else(|error| {
+            warn(&format!("the IR of {} is not carried: {error}", self.name));
+            bytes
+        });
+        match output::write_whole(self.object, &bytes, Mode::Data) {
+            Ok(()) => Ok(End::Status(0)),
+            // Why it cannot be written is for clang to say.
+            Err(_) => {
+                let status = self.start(&self.job.arguments)?.status();
+                status
+                    .map(|status| End::Status(status_code(status)))
+                    .map_err(|error| self.not_runnable(error))
+            }
+        }
+    }
+}
+
+/// What a worker's error says about the unit `name`, whose name it begins with.
+fn reason(error: Error, name: &str) -> String {
+    let mut text = error.to_string();
+    while let Some(rest) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")) {
+        text = rest.to_owned();
+    }
+    text
 }
 
 /// `arguments` with another output.
@@ -158,29 +324,33 @@ fn with_output(arguments: &[String], output: &Path) -> Vec<String> {
     arguments
 }
 
-/// The second step: generates `object` from `bitcode`. On failure, why.
+/// The second step: generates `object` from `bitcode`, in the folder of
+/// `object`. Returns what the compiler said; on failure, why.
 pub fn generate(
     program: &Path,
     options: &[String],
     bitcode: &Path,
     object: &Path,
-) -> Result<(), String> {
+) -> Result<String, String> {
+    let folder = object.parent().unwrap_or(Path::new("."));
+    let cannot_start = |error| format!("cannot start {}: {error}", program.display());
+    let program = std::path::absolute(program).map_err(cannot_start)?;
     let output = Command::new(program)
         .args(options)
         .arg("-o")
         .arg(object)
         .args(["-x", "ir"])
         .arg(bitcode)
+        .current_dir(folder)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        .map_err(cannot_start)?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
         return Err(format!("code generation failed: {line}"));
     }
-    eprint!("{said}");
-    Ok(())
+    Ok(said.into_owned())
 }
 
 /// The object `bytes` with the record of its unit: `meta`, completed by the
@@ -199,6 +369,19 @@ pub fn attach(
     let record = UnitRecord::new(meta, bitcode, parts.map(|(_, model)| model)).to_bytes();
     let section = NewSection { name: backtrail_abi::UNIT_SECTION, data: &record };
     edit::edit(bytes, &Edit { add: &[section], ..Edit::default() })
+}
+
+/// Notes in the object `path` that it carries no IR, and why. What is no object
+/// of ours to change (`/dev/null`, an object for another machine) stays as it is.
+pub fn note_missing(path: &Path, meta: UnitMeta) -> Result<(), Error> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let bytes = std::fs::read(path).map_err(Error::read(path))?;
+    match attach(&bytes, meta, None) {
+        Ok(bytes) => output::write_whole(path, &bytes, Mode::Data),
+        Err(_) => Ok(()),
+    }
 }
 
 /// A record for an object that carries no IR.

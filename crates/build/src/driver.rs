@@ -2,19 +2,26 @@
 //!
 //! Clang is asked what it would do ([`crate::jobs`]); compilations of units are
 //! done in two steps, links are recorded, and every other job is run as it is.
-//! A command line that neither compiles nor links is handed to clang untouched.
+//! A command line that makes neither object nor executable is handed to clang
+//! untouched, as is one at which clang crashes: its report is its own.
+//!
+//! Some options make clang go from source to object in more than one job
+//! (`-save-temps`, `-no-integrated-as`, `-fembed-bitcode`). Those jobs are run
+//! as they are; what is carried comes from the one job that clang would have
+//! run without the option.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::clang::{self, Compiler};
-use crate::jobs::{Job, Jobs};
-use crate::output::{self, Mode};
-use crate::{Error, compile, job_templates, link};
+use crate::clang::{self, Compiler, Driver};
+use crate::codegen_args::Source;
+use crate::compile::{self, End, Task};
+use crate::jobs::{self, Job, Jobs};
+use crate::{Error, driver_args, job_templates, link};
 
 /// The language a driver assumes for linking, as `clang` and `clang++` do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,174 +32,403 @@ pub enum Language {
     Cxx,
 }
 
-/// Options with which clang makes neither object nor executable.
-const NOT_OURS: [&str; 12] = [
-    "-E",
-    "-M",
-    "-MM",
-    "-S",
-    "-###",
-    "--version",
-    "-fsyntax-only",
-    "-dumpversion",
-    "-dumpmachine",
-    "--help",
-    "--precompile",
-    "--analyze",
-];
-
 /// Runs the compiler on `arguments`; the result is the status to leave with.
 pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
     let clang = clang::find()?;
-    let mode = match language {
-        Language::C => None,
-        Language::Cxx => Some("--driver-mode=g++".to_owned()),
+    let driver = match language {
+        Language::C => Driver::for_c(clang),
+        Language::Cxx => Driver::for_cxx(clang),
     };
     let texts: Option<Vec<String>> =
         arguments.iter().map(|argument| argument.to_str().map(str::to_owned)).collect();
-    let hand_over = || Err(exec(&clang, mode.as_deref(), &arguments));
-    let Some(texts) = texts else { return hand_over() };
-    if texts.iter().any(|text| NOT_OURS.contains(&text.as_str()) || text.starts_with("-print-")) {
-        return hand_over();
+    let Some(texts) = texts else {
+        compile::warn("nothing is carried: an argument is not UTF-8");
+        return Err(exec(&driver, &arguments, None));
+    };
+    if driver_args::makes_nothing(&texts) {
+        return Err(exec(&driver, &arguments, None));
     }
-    let all: Vec<String> = mode.iter().cloned().chain(texts).collect();
-    match job_templates::ask(&clang, &all)? {
-        Some(jobs) => Build::new(&clang, &jobs)?.run(jobs),
-        None => hand_over(),
+    let (texts, for_database) = driver_args::without_database(texts);
+    if for_database {
+        // Only a real run of clang writes an entry for a compilation database;
+        // ours comes behind it, in silence.
+        if texts.iter().any(|text| text == "-") {
+            compile::warn("nothing is carried: -MJ with standard input");
+            return Err(exec(&driver, &arguments, None));
+        }
+        let status = driver.command().args(&arguments).status();
+        let status = status.map_err(|error| clang::not_runnable(&driver.program, error))?;
+        if !status.success() {
+            return Ok(compile::status_code(status));
+        }
+    }
+    let words = driver.mode.map(str::to_owned).into_iter().chain(jobs::for_terminal(texts));
+    let words: Vec<String> = words.collect();
+    let Some(mut jobs) = job_templates::ask(&driver.program, &words)? else {
+        return Err(exec(&driver, &arguments, None));
+    };
+    if !jobs.jobs.iter().any(is_ours) {
+        return Err(exec(&driver, &arguments, None));
+    }
+    let scratch = tempfile::Builder::new().prefix("backtrail-cc-").tempdir();
+    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    let folder = std::path::absolute(scratch.path()).map_err(Error::read(scratch.path()))?;
+    let keeps_intermediates = jobs.jobs.iter().any(|job| job.has_prefix("-save-temps"));
+    if !keeps_intermediates {
+        rename_intermediates(&mut jobs.jobs, &folder);
+    }
+    let build = Build {
+        driver: &driver,
+        words: &words,
+        version: jobs.version.clone(),
+        input: spool_input(&jobs, &folder)?,
+        scratch: folder,
+        failed: BTreeSet::new(),
+        direct: None,
+        indirect_units: 0,
+        keeps_intermediates,
+        status: 0,
+        shown: !for_database,
+    };
+    match build.run(&jobs)? {
+        Finished::Status(status) => Ok(status),
+        Finished::Crashed(input) => {
+            let error = exec(&driver, &arguments, input.as_deref());
+            drop(scratch);
+            Err(error)
+        }
     }
 }
 
 /// Becomes clang. Returns only if that fails.
-fn exec(clang: &Path, mode: Option<&str>, arguments: &[OsString]) -> Error {
-    let error = Command::new(clang).args(mode).args(arguments).exec();
-    Error::ClangNotRunnable { program: clang.display().to_string(), error }
+fn exec(driver: &Driver, arguments: &[OsString], input: Option<&Path>) -> Error {
+    let mut command = driver.command();
+    command.args(arguments);
+    if let Some(input) = input {
+        match File::open(input) {
+            Ok(file) => command.stdin(file),
+            Err(error) => return Error::read(input)(error),
+        };
+    }
+    clang::not_runnable(&driver.program, command.exec())
+}
+
+/// What a job that matters to us does.
+fn is_ours(job: &Job) -> bool {
+    let makes_bitcode_for_linking = job.has("-emit-llvm-bc") && job.has_prefix("-flto");
+    job.has("-emit-obj") || makes_bitcode_for_linking || is_assembler(job) || is_linker(job)
+}
+
+/// If a job reads standard input, what it reads, kept: it may be needed again.
+fn spool_input(jobs: &Jobs, scratch: &Path) -> Result<Option<PathBuf>, Error> {
+    let reads = |job: &Job| job.is_cc1() && job.arguments.last().is_some_and(|last| last == "-");
+    if !jobs.jobs.iter().any(reads) {
+        return Ok(None);
+    }
+    let path = scratch.join("standard-input");
+    let mut file = File::create(&path).map_err(Error::write(&path))?;
+    io::copy(&mut io::stdin().lock(), &mut file).map_err(Error::write(&path))?;
+    Ok(Some(path))
+}
+
+/// Clang names temporary files that it would have made; ours are in a folder of
+/// our own.
+fn rename_intermediates(jobs: &mut [Job], scratch: &Path) {
+    for index in 0..jobs.len() {
+        let Some(output) = jobs[index].value("-o").map(str::to_owned) else { continue };
+        if !jobs[index + 1..].iter().any(|job| job.has(&output)) {
+            continue;
+        }
+        let name = Path::new(&output).file_name().unwrap_or_default();
+        let renamed = scratch.join(name).display().to_string();
+        let all = jobs.iter_mut().flat_map(|job| &mut job.arguments);
+        all.filter(|argument| **argument == output)
+            .for_each(|argument| argument.clone_from(&renamed));
+    }
 }
 
 /// One command line's work.
-struct Build {
-    clang: PathBuf,
+struct Build<'a> {
+    driver: &'a Driver,
+    /// The command line as clang was asked about it.
+    words: &'a [String],
     version: String,
-    scratch: tempfile::TempDir,
+    scratch: PathBuf,
+    /// What stands for standard input.
+    input: Option<PathBuf>,
     /// Outputs of failed jobs: what needs them is not run.
     failed: BTreeSet<String>,
+    /// The jobs that would make each unit's object at once, when asked for.
+    direct: Option<Vec<Job>>,
+    /// Units made in several jobs so far.
+    indirect_units: usize,
+    keeps_intermediates: bool,
     status: i32,
+    /// Whether what the compiler says is shown.
+    shown: bool,
 }
 
-impl Build {
-    fn new(clang: &Path, jobs: &Jobs) -> Result<Self, Error> {
-        let scratch = tempfile::Builder::new().prefix("backtrail-cc-").tempdir();
-        let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
-        let version = jobs.version.clone();
-        Ok(Self { clang: clang.to_owned(), version, scratch, failed: BTreeSet::new(), status: 0 })
-    }
+/// How a command line's work ended.
+enum Finished {
+    Status(i32),
+    /// Clang crashed, having read this as its standard input.
+    Crashed(Option<PathBuf>),
+}
 
-    fn run(mut self, mut jobs: Jobs) -> Result<i32, Error> {
-        let _ = io::stderr().write_all(jobs.diagnostics.as_bytes());
-        self.rename_intermediates(&mut jobs.jobs);
-        let count = jobs.jobs.len();
+/// What the object of a job comes from.
+enum Origin {
+    /// A source, in this one job.
+    Source,
+    /// A source, in several jobs.
+    SourceInSteps,
+    Assembly,
+}
+
+impl Build<'_> {
+    fn run(mut self, jobs: &Jobs) -> Result<Finished, Error> {
+        let verbose =
+            driver_args::is_verbose(self.words) || jobs.jobs.iter().any(|job| job.has("-v"));
+        if self.shown {
+            let said = if verbose { &jobs.preamble } else { &jobs.diagnostics };
+            let _ = io::stderr().write_all(said.as_bytes());
+        }
         for (index, job) in jobs.jobs.iter().enumerate() {
             if job.arguments.iter().any(|argument| self.failed.contains(argument)) {
-                self.fail(job, self.status);
+                self.failed.extend(job.value("-o").map(str::to_owned));
                 continue;
             }
-            let status = self.run_job(job, index, index + 1 == count)?;
-            if status != 0 {
-                self.fail(job, status);
+            if verbose && self.shown {
+                let alone =
+                    if jobs.jobs.len() == 1 && job.is_clang() { jobs::IN_PROCESS } else { "" };
+                eprintln!("{alone}{}{job}", if alone.is_empty() { "" } else { "\n" });
+            }
+            match self.run_job(&jobs.jobs, index)? {
+                End::Status(0) => {}
+                End::Status(status) => self.fail(job, status),
+                End::Crashed => return Ok(Finished::Crashed(self.input)),
             }
         }
-        Ok(self.status)
+        Ok(Finished::Status(self.status))
     }
 
+    /// After a failed job, what clang's driver does: its output goes.
     fn fail(&mut self, job: &Job, status: i32) {
-        self.failed.extend(job.value("-o").map(str::to_owned));
+        if let Some(output) = job.value("-o") {
+            self.failed.insert(output.to_owned());
+            let path = Path::new(output);
+            let is_ours =
+                path.metadata().is_ok_and(|data| data.is_file() && !data.permissions().readonly());
+            if is_ours && !self.keeps_intermediates {
+                let _ = std::fs::remove_file(path);
+            }
+        }
         if self.status == 0 {
             self.status = status;
         }
-    }
-
-    /// Clang names temporary files that it would have made; ours are in a
-    /// folder of our own.
-    fn rename_intermediates(&self, jobs: &mut [Job]) {
-        let temporary = std::env::temp_dir();
-        for index in 0..jobs.len() {
-            let Some(output) = jobs[index].value("-o").map(str::to_owned) else { continue };
-            let later = &jobs[index + 1..];
-            let is_consumed = later.iter().any(|job| job.has(&output));
-            if !is_consumed || Path::new(&output).parent() != Some(&temporary) {
-                continue;
-            }
-            let name = Path::new(&output).file_name().unwrap_or_default();
-            let renamed = self.scratch.path().join(name).display().to_string();
-            let all = jobs.iter_mut().flat_map(|job| &mut job.arguments);
-            all.filter(|argument| **argument == output)
-                .for_each(|argument| *argument = renamed.clone());
+        let tool = match job {
+            _ if is_linker(job) => "linker",
+            _ if job.is_cc1() => "clang frontend",
+            _ if is_assembler(job) && !job.is_clang() => "assembler",
+            _ => return,
+        };
+        // The compiler has told what is wrong; other tools are named.
+        if self.shown && !(job.is_cc1() && status == 1) {
+            let text =
+                format!("{tool} command failed with exit code {status} (use -v to see invocation)");
+            eprintln!("{}", driver_args::error_line(&self.driver.name(), &text, self.words));
         }
     }
 
-    fn run_job(&self, job: &Job, index: usize, last: bool) -> Result<i32, Error> {
+    fn run_job(&mut self, jobs: &[Job], index: usize) -> Result<End, Error> {
+        let job = &jobs[index];
         if job.is_cc1() {
-            return self.run_compiler(job, index);
+            return self.run_compiler(jobs, index);
         }
-        let assembles = job.arguments.first().is_some_and(|first| first == "-cc1as");
-        if assembles {
-            return self.assemble(job);
+        if is_assembler(job) {
+            let status = self.run_plainly(job)?;
+            if status == 0 {
+                return self.finish_assembled(jobs, index);
+            }
+            return Ok(End::Status(status));
         }
-        if last && job.program.file_name().is_some_and(is_linker) {
-            return link::link(job, &self.clang, self.scratch.path());
+        if index + 1 == jobs.len() && is_linker(job) {
+            return link::link(job, &self.scratch, self.shown).map(End::Status);
         }
-        compile::run(&job.program, &job.arguments)
+        self.run_plainly(job).map(End::Status)
     }
 
-    fn run_compiler(&self, job: &Job, index: usize) -> Result<i32, Error> {
-        let job = &coloured(job);
-        let output = job.value("-o").filter(|output| *output != "-");
+    /// Runs a job as it is.
+    fn run_plainly(&self, job: &Job) -> Result<i32, Error> {
+        let mut command = compile::command(&job.program, &job.arguments, &self.scratch)?;
+        if let Some(input) = &self.input {
+            command.stdin(File::open(input).map_err(Error::read(input))?);
+        }
+        if !self.shown {
+            command.stderr(std::process::Stdio::null());
+        }
+        let status = command.status().map_err(|error| clang::not_runnable(&job.program, error))?;
+        Ok(compile::status_code(status))
+    }
+
+    fn run_compiler(&mut self, jobs: &[Job], index: usize) -> Result<End, Error> {
+        let job = &jobs[index];
+        let output = job.value("-o").filter(|output| *output != "-").map(Path::new);
         let (Some(source), Some(output)) = (compile::source_of(job), output) else {
-            return compile::run(&job.program, &job.arguments);
+            let status = self.run_plainly(job)?;
+            return Ok(if is_crash(status) { End::Crashed } else { End::Status(status) });
         };
         let source = match source {
             Ok(source) => source,
-            Err(why) => {
-                let name = job.value("-main-file-name").unwrap_or("a unit");
-                compile::warn(&format!("the IR of {name} is not carried: {why}"));
-                return compile::run(&job.program, &job.arguments);
-            }
+            Err(why) => return self.compile_without_ir(job, output, &why),
         };
         let compiler = Compiler::new(&job.program, &self.version)?;
-        let scratch = self.scratch.path().join(format!("unit-{index}"));
-        std::fs::create_dir(&scratch).map_err(Error::write(&scratch))?;
-        compile::compile(&compiler, job, &source, Path::new(output), &scratch)
-    }
-
-    /// Assembles, and notes in the object that there is no IR to carry.
-    fn assemble(&self, job: &Job) -> Result<i32, Error> {
-        let status = compile::run(&job.program, &job.arguments)?;
-        let Some(output) = job.value("-o").map(Path::new).filter(|output| output.is_file()) else {
-            return Ok(status);
+        let scratch = self.unit_scratch(index)?;
+        let name = original_source(jobs, index).unwrap_or_else(|| source.path.clone());
+        let in_steps = matches!(origin(jobs, index), Origin::SourceInSteps);
+        let direct = if in_steps { self.next_direct_job(job)? } else { None };
+        let whole = direct.as_ref().map_or((job, &source), |(job, source)| (job, source));
+        let task = Task {
+            compiler: &compiler,
+            job: whole.0,
+            source: whole.1,
+            name: &name,
+            object: output,
+            scratch: &scratch,
+            input: self.input.as_deref(),
+            shown: self.shown,
         };
-        if status == 0 {
-            let bytes = std::fs::read(output).map_err(Error::read(output))?;
-            let name = job.value("-main-file-name").unwrap_or("assembly");
-            let meta = compile::meta_without_ir(name, "assembler", &self.version, "assembly");
-            let bytes = compile::attach(&bytes, meta, None).map_err(Error::machine(output))?;
-            output::write_whole(output, &bytes, Mode::Data)?;
+        if direct.is_none() {
+            return task.compile();
         }
-        Ok(status)
+        match self.run_plainly(job)? {
+            0 => task.finish_beside(output),
+            status => Ok(End::Status(status)),
+        }
+    }
+
+    /// Compiles as clang would, and notes where possible why no IR is carried.
+    fn compile_without_ir(&self, job: &Job, output: &Path, why: &str) -> Result<End, Error> {
+        let name = job.arguments.last().map_or("a unit", String::as_str);
+        let status = self.run_plainly(job)?;
+        if is_crash(status) {
+            return Ok(End::Crashed);
+        }
+        if status == 0 {
+            compile::warn(&format!("the IR of {name} is not carried: {why}"));
+            let language = job.value("-x").unwrap_or_default();
+            let meta = compile::meta_without_ir(name, language, &self.version, why);
+            compile::note_missing(output, meta)?;
+        }
+        Ok(End::Status(status))
+    }
+
+    /// An assembler has made an object: its unit, if it came from a source.
+    fn finish_assembled(&mut self, jobs: &[Job], index: usize) -> Result<End, Error> {
+        let job = &jobs[index];
+        let Some(output) = job.value("-o").map(Path::new).filter(|output| output.is_file()) else {
+            return Ok(End::Status(0));
+        };
+        let source = original_source(jobs, index);
+        let name = source.unwrap_or_else(|| job.arguments.last().cloned().unwrap_or_default());
+        let why = match origin(jobs, index) {
+            Origin::Assembly => "assembly",
+            _ => match self.next_direct_job(job)? {
+                Some((direct, source)) => {
+                    let compiler = Compiler::new(&direct.program, &self.version)?;
+                    let task = Task {
+                        compiler: &compiler,
+                        job: &direct,
+                        source: &source,
+                        name: &name,
+                        object: output,
+                        scratch: &self.unit_scratch(index)?,
+                        input: self.input.as_deref(),
+                        shown: self.shown,
+                    };
+                    return task.finish_beside(output);
+                }
+                None => {
+                    let why = "compiled by way of an assembly file";
+                    compile::warn(&format!("the IR of {name} is not carried: {why}"));
+                    why
+                }
+            },
+        };
+        let meta = compile::meta_without_ir(&name, "assembler", &self.version, why);
+        compile::note_missing(output, meta)?;
+        Ok(End::Status(0))
+    }
+
+    fn unit_scratch(&self, index: usize) -> Result<PathBuf, Error> {
+        let scratch = self.scratch.join(format!("unit-{index}"));
+        std::fs::create_dir(&scratch).map_err(Error::write(&scratch))?;
+        Ok(scratch)
+    }
+
+    /// The one job that would make the object that `job` is the last of several
+    /// to make.
+    fn next_direct_job(&mut self, job: &Job) -> Result<Option<(Job, Source)>, Error> {
+        if self.direct.is_none() {
+            let words = driver_args::for_direct_jobs(self.words);
+            let jobs = jobs::ask(&self.driver.program, &words)?.map(|jobs| jobs.jobs);
+            self.direct = Some(jobs.unwrap_or_default());
+        }
+        let objects =
+            self.direct.iter().flatten().filter(|job| job.is_cc1() && job.has("-emit-obj"));
+        let direct = objects.skip(self.indirect_units).next().cloned();
+        self.indirect_units += 1;
+        let same = |direct: &Job| direct.value("-main-file-name") == job.value("-main-file-name");
+        // The last job of -fembed-bitcode has no name.
+        let fits = |direct: &Job| same(direct) || job.value("-main-file-name").is_none();
+        let Some(direct) = direct.filter(fits) else { return Ok(None) };
+        Ok(match compile::source_of(&direct) {
+            Some(Ok(source)) => Some((direct, source)),
+            _ => None,
+        })
     }
 }
 
-/// Asked through a pipe, the driver found no terminal: colours are up to us.
-fn coloured(job: &Job) -> Job {
-    let mut job = job.clone();
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    let chosen = job.has_prefix("-fcolor-diagnostics") || job.has_prefix("-fno-color-diagnostics");
-    if !chosen && !dumb && std::env::var_os("NO_COLOR").is_none() && io::stderr().is_terminal() {
-        job.arguments.insert(1, "-fcolor-diagnostics".to_owned());
-    }
-    job
+/// The place of the earlier job whose output job `index` reads.
+fn maker_of_input(jobs: &[Job], index: usize) -> Option<usize> {
+    let input = jobs[index].arguments.last()?;
+    jobs[..index].iter().rposition(|job| job.value("-o") == Some(input))
 }
 
-fn is_linker(name: &std::ffi::OsStr) -> bool {
-    let name = name.to_string_lossy();
+/// What the object made by job `index` comes from.
+fn origin(jobs: &[Job], index: usize) -> Origin {
+    let starts_as_assembly = is_assembler(&jobs[index]);
+    match maker_of_input(jobs, index) {
+        None if starts_as_assembly => Origin::Assembly,
+        None => Origin::Source,
+        // Assembly goes through the preprocessor alone.
+        Some(maker) if starts_as_assembly && jobs[maker].has("-E") => Origin::Assembly,
+        Some(_) => Origin::SourceInSteps,
+    }
+}
+
+/// The source that the first of the jobs that lead to job `index` reads.
+fn original_source(jobs: &[Job], mut index: usize) -> Option<String> {
+    while let Some(maker) = maker_of_input(jobs, index) {
+        index = maker;
+    }
+    jobs[index].arguments.last().cloned()
+}
+
+/// Whether a status says that clang crashed: a signal, or its own code for an
+/// internal error.
+fn is_crash(status: i32) -> bool {
+    status > 128 || status == 70
+}
+
+fn is_assembler(job: &Job) -> bool {
+    let name = job.program.file_name().unwrap_or_default().to_string_lossy();
+    job.arguments.first().is_some_and(|first| first == "-cc1as")
+        || name == "as"
+        || name.ends_with("-as")
+}
+
+fn is_linker(job: &Job) -> bool {
+    let name = job.program.file_name().unwrap_or_default().to_string_lossy();
     ["ld", "lld", "mold", "gold"].iter().any(|linker| {
         name == *linker
             || name.ends_with(&format!(".{linker}"))

@@ -189,6 +189,11 @@ impl Job {
         self.arguments.first().is_some_and(|first| first == "-cc1")
     }
 
+    /// Whether this is clang itself, as compiler proper or assembler.
+    pub fn is_clang(&self) -> bool {
+        self.arguments.first().is_some_and(|first| first.starts_with("-cc1"))
+    }
+
     /// The value of an option written as two words, at its last place.
     pub fn value(&self, option: &str) -> Option<&str> {
         let at = self.arguments.iter().rposition(|argument| argument == option)?;

@@ -7,8 +7,8 @@
 //! carried, so that the build tree may go.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::{Elf, Kind};
@@ -20,46 +20,28 @@ use crate::carry::unit::{IrState, UnitRecord};
 use crate::jobs::Job;
 use crate::link_args::{self, LinkArg};
 use crate::output::{self, Mode};
-use crate::{Error, compile};
+use crate::{Error, clang, compile};
 
-/// Longer command lines go to the linker in a response file.
-const LONG_COMMAND: usize = 100_000;
-
-/// Runs the link `job` of `clang`; the result is the linker's status.
-pub fn link(job: &Job, clang: &Path, scratch: &Path) -> Result<i32, Error> {
+/// Runs the link `job`; the result is the linker's status. What the linker says
+/// is `shown` or not.
+pub fn link(job: &Job, scratch: &Path, shown: bool) -> Result<i32, Error> {
     let mut words = job.arguments.clone();
     let chosen = words.iter().any(|word| word.trim_start_matches('-').starts_with("build-id"));
     let relocatable = words.iter().any(|word| word == "-r" || word == "--relocatable");
     if !chosen && !relocatable {
         words.insert(0, "--build-id".to_owned());
     }
-    let status = run_linker(&job.program, &words, scratch)?;
-    if status != 0 {
-        let name = clang.file_name().unwrap_or_default().to_string_lossy();
-        eprintln!(
-            "{name}: error: linker command failed with exit code {status} (use -v to see invocation)"
-        );
-        return Ok(status);
+    let mut command = compile::command(&job.program, &words, scratch)?;
+    if !shown {
+        command.stderr(Stdio::null());
     }
+    let status = command.status().map_err(|error| clang::not_runnable(&job.program, error))?;
+    let status = compile::status_code(status);
     let output = Path::new(job.value("-o").unwrap_or("a.out"));
-    if output.is_file() && !relocatable {
+    if status == 0 && output.is_file() && !relocatable {
         attach_recipe(&job.program, &words, output, &[])?;
     }
-    Ok(0)
-}
-
-/// Runs a linker, with a response file where the words are too many.
-pub fn run_linker(program: &Path, words: &[String], scratch: &Path) -> Result<i32, Error> {
-    if words.iter().map(|word| word.len() + 1).sum::<usize>() < LONG_COMMAND {
-        return compile::run(program, words);
-    }
-    let path = scratch.join("link.rsp");
-    let mut file = std::fs::File::create(&path).map_err(Error::write(&path))?;
-    for word in words {
-        writeln!(file, "{}", quote(word)).map_err(Error::write(&path))?;
-    }
-    drop(file);
-    compile::run(program, &[format!("@{}", path.display())])
+    Ok(status)
 }
 
 /// `word` as a response file spells it.
