@@ -1,6 +1,7 @@
 //! Globals: what has a symbol.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Deref;
 
@@ -252,8 +253,7 @@ impl<'m> Comdat<'m> {
     /// Its name.
     ///
     /// The C API cannot tell it. Where the library does not export the C++
-    /// function that can, the names are taken from the module's text, once per
-    /// question, which is slow.
+    /// function that can, the names are taken from the module's text.
     pub fn name(self) -> String {
         if let Some(name) = self.module.context.llvm().extras.comdat_name {
             // SAFETY: the group is alive; so is its name, as long as it is.
@@ -263,12 +263,8 @@ impl<'m> Comdat<'m> {
             };
             return String::from_utf8_lossy(text).into_owned();
         }
-        let text = self.module.to_text();
-        let names = text.lines().filter_map(comdat_of_line);
-        names
-            .into_iter()
-            .find(|name| self.module.comdat(name).is_ok_and(|it| it.id() == self.id()))
-            .unwrap_or_default()
+        let names = self.module.comdat_names.get_or_init(|| self.module.comdat_names_in_text());
+        names.get(&self.id()).cloned().unwrap_or_default()
     }
 }
 
@@ -280,6 +276,12 @@ impl Module<'_> {
         let raw =
             unsafe { (self.functions_table().LLVMGetOrInsertComdat)(self.raw, name.as_ptr()) };
         Ok(Comdat { raw, module: self })
+    }
+
+    fn comdat_names_in_text(&self) -> HashMap<usize, String> {
+        let text = self.to_text();
+        let named = |name: String| self.comdat(&name).ok().map(|it| (it.id(), name));
+        text.lines().filter_map(comdat_of_line).filter_map(named).collect()
     }
 }
 

@@ -83,6 +83,13 @@ impl Llvm {
         &self.path
     }
 
+    /// Makes do without the C++ functions that a library may or may not export,
+    /// as with a library that does not.
+    pub fn forget_cxx_functions(&mut self) {
+        self.extras.comdat_name = None;
+        self.extras.ordered_writer = None;
+    }
+
     /// Has `handler` called with LLVM's message before LLVM ends the process
     /// because of an error it cannot report. The first handler stays.
     pub fn on_fatal_error(&self, handler: fn(&str)) {

@@ -1,6 +1,8 @@
 //! A module: one unit of bitcode in memory.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr;
 
@@ -13,6 +15,8 @@ use crate::{Context, Error, Function, Global, Type};
 pub struct Module<'c> {
     pub(crate) raw: ModuleRef,
     pub(crate) context: &'c Context<'c>,
+    /// Names of groups, where only the module's text tells them.
+    pub(crate) comdat_names: OnceCell<HashMap<usize, String>>,
 }
 
 impl<'c> Module<'c> {
@@ -40,7 +44,7 @@ impl<'c> Module<'c> {
         };
         match module {
             Some(raw) if broken == 0 => {
-                let module = Self { raw, context };
+                let module = Self { raw, context, comdat_names: OnceCell::new() };
                 check_errors(context, failed)?;
                 Ok(module)
             }
