@@ -93,8 +93,9 @@ unsafe extern "C" fn log_slowly(unit: *const Unit, block: u32, slot: *const Atom
 
 /// The same, with all signals blocked.
 fn log_blocked(control: &Control, unit: &Unit, block: u32, slot: &AtomicPtr<State>) {
-    // A process that cannot begin notes that itself: no header, no thread.
+    // A process that cannot record notes that itself: no header, no thread.
     if control.begin().is_err() {
+        State::at(slot).inspect(|state| state.stop());
         return;
     }
     let Ok(state) = State::own(control, slot) else { return };

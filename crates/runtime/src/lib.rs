@@ -43,6 +43,11 @@
 //! - A thread that ends leaves its page and window mapped; new threads look for
 //!   such leftovers and take them over, so that their number stays in proportion
 //!   to that of living threads.
+//! - While a thread extends its file, another thread sees one or two descriptors
+//!   more for a moment: a fork at that moment inherits them, and one that closes
+//!   descriptors which are not its own can hit them.
+//! - Thread storage must be there: code that runs before libc has set it up
+//!   (resolvers of ifuncs, a program without libc) must not be instrumented.
 //! - The mapped windows of a parent stay mapped in a forked child.
 //! - A program that gives up the right to open its record (a change of user, a
 //!   change of root) logs until its window is full and is then incomplete. One

@@ -451,6 +451,7 @@ fn make_root(root: &mut [u8], length: usize) {
 /// final zero.
 fn make_folder(root: &[u8], pid: u32, folder: &mut [u8]) -> Result<usize, Failure> {
     const ATTEMPTS: u64 = 1000;
+    let path_of_root = Path::new(root);
     let root = root.split_last().map_or(root, |(_, path)| path);
     let now = sys::now();
     for nonce in now..now.saturating_add(ATTEMPTS) {
@@ -458,8 +459,13 @@ fn make_folder(root: &[u8], pid: u32, folder: &mut [u8]) -> Result<usize, Failur
         text.push(root).push_byte(b'/').push_decimal(pid).push_byte(b'-');
         let length = text.push_hexadecimal(nonce).push_byte(0).length();
         let length = length.ok_or(create(sys::ENAMETOOLONG))?;
-        let path = folder.get(..length).and_then(Path::new);
-        match sys::make_folder(path.ok_or(create(sys::ENAMETOOLONG))?) {
+        let path = folder.get(..length).and_then(Path::new).ok_or(create(sys::ENAMETOOLONG))?;
+        let mut made = sys::make_folder(path);
+        if made == Err(sys::ENOENT) && path_of_root.map(sys::make_folder) == Some(Ok(())) {
+            // The records were removed after our parent began.
+            made = sys::make_folder(path);
+        }
+        match made {
             Ok(()) => return Ok(length),
             Err(sys::EEXIST) => {}
             Err(error) => return Err(create(error)),

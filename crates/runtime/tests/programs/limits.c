@@ -33,6 +33,16 @@ int main(int argc, char **argv) {
     __backtrail_log(&other, 3);
     if (errno != 5)
         return 3;
+    if (*argv[1] == 'r') {
+        /* A child makes everything anew. */
+        pid_t child = fork();
+        if (child == 0) {
+            for (i = 0; i < 20000; i++)
+                __backtrail_log(&unit, i);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
     if (*argv[1] == 'f') {
         /* The program's own signal still comes, and only that one. */
         signal(SIGXFSZ, handle);

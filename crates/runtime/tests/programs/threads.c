@@ -16,6 +16,7 @@ static void *run(void *number) {
             LOG(two, block);
     }
     tell();
+    free(kept);
     return NULL;
 }
 

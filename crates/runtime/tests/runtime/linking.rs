@@ -12,7 +12,7 @@ const EXPORTED: &str = "-Wl,--export-dynamic-symbol=__backtrail_*";
 
 #[test]
 fn executables_of_all_kinds() {
-    let kinds: [&[&str]; 8] = [
+    let kinds: [&[&str]; 9] = [
         &["-O2", "-static"],
         &["-O2", "-static-pie", "-fPIE"],
         &["-O2", "-pie", "-fPIE"],
@@ -20,6 +20,7 @@ fn executables_of_all_kinds() {
         &["-O1", "-pie", "-fPIE", "-Wl,--gc-sections,-z,now,-z,relro"],
         &["-O2", "-mcmodel=medium", EXPORTED],
         &["-O2", "-fcf-protection=full", "-fstack-protector-all", "-fsanitize=undefined"],
+        &["-O1", "-fsanitize=address", "-g"],
         &["-O2", "-pg"],
     ];
     for compiler in ["clang-19", "gcc"] {

@@ -38,6 +38,13 @@ fn raw_clone_among_busy_threads() {
 }
 
 #[test]
+fn fork_while_units_are_registered() {
+    let program = Program::new("fork_units");
+    program.run(&[], 0);
+    assert_eq!(program.check().len(), 101);
+}
+
+#[test]
 fn threads_of_a_child() {
     let program = Program::new("fork_threads");
     program.run(&[], 0);

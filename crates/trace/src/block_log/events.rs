@@ -168,12 +168,34 @@ impl<R: Read> Iterator for Events<'_, R> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        // What nearly always happens: one more event of the same unit. Zero is
+        // in no range.
+        if let Some(word) = self.buffer[self.at..self.end].first_chunk()
+            && self.zeros == 0
+        {
+            let block = u32::from_le_bytes(*word).wrapping_sub(self.range.base);
+            if block < self.range.blocks {
+                let number = self.summary.events + self.summary.lost;
+                self.at += EVENT_BYTES;
+                self.summary.events += 1;
+                return Some(Ok(Event { number, unit: self.range.unit, block }));
+            }
+        }
+        self.next_slowly()
+    }
+}
+
+impl<R: Read> Events<'_, R> {
+    fn next_slowly(&mut self) -> Option<Result<Event, Error>> {
         if self.finished {
             return None;
         }
         let event = self.next_event().transpose();
         // After an error what follows could be anything.
         self.finished = !matches!(event, Some(Ok(_)));
+        if self.finished {
+            self.at = self.end;
+        }
         event
     }
 }
