@@ -9,8 +9,11 @@ use backtrail_trace::Error;
 use backtrail_trace::block_log::{Event, Events, Gap, Process, Summary};
 use proptest::prelude::*;
 
-/// A process file: the numbers of its header, then units as (id, base, blocks).
-fn process_file(numbers: [u32; 8], units: &[(u8, u32, u32)]) -> Vec<u8> {
+/// Units as (id, base, blocks).
+type Units<'a> = &'a [(u8, u32, u32)];
+
+/// A process file: the numbers of its header, then units.
+fn process_file(numbers: [u32; 8], units: Units<'_>) -> Vec<u8> {
     let mut bytes = b"BTPROC\x01\n".to_vec();
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes.extend(b"/bin/true");
@@ -25,7 +28,7 @@ fn process_file(numbers: [u32; 8], units: &[(u8, u32, u32)]) -> Vec<u8> {
 }
 
 /// A process file with these units and nothing special.
-fn process_of(units: &[(u8, u32, u32)]) -> Vec<u8> {
+fn process_of(units: Units<'_>) -> Vec<u8> {
     process_file([1, 10, 9, 0, 0, 0, units.len() as u32, 0], units)
 }
 
@@ -122,7 +125,7 @@ fn what_is_wrong_is_said() {
     let mut other_version = good.clone();
     other_version[8] = 9;
     assert!(message(&process, &other_version).contains("version 9"));
-    let bad_units: [(&[(u8, u32, u32)], &str); 4] = [
+    let bad_units: [(Units<'_>, &str); 4] = [
         (&[(5, 0, 10)], "registration 0"),
         (&[(5, 1, 10), (6, 10, 1)], "registration 1"),
         (&[(5, 1, 10), (6, 20, 1), (7, 15, 1)], "registration 2"),
@@ -136,7 +139,7 @@ fn what_is_wrong_is_said() {
 }
 
 /// What the reader should say, decided for the whole file at once.
-fn slow_twin(units: &[(u8, u32, u32)], bytes: &[u8]) -> Option<(Vec<Event>, Summary)> {
+fn slow_twin(units: Units<'_>, bytes: &[u8]) -> Option<(Vec<Event>, Summary)> {
     let words: Vec<u32> = bytes
         .get(24..)?
         .chunks_exact(4)

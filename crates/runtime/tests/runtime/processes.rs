@@ -75,6 +75,17 @@ fn first_event_in_a_vfork_child() {
 }
 
 #[test]
+fn several_programs_at_once_in_one_folder() {
+    let program = Program::new("sequence");
+    let start = || program.command().arg("20000").spawn().unwrap();
+    let running: Vec<_> = (0..8).map(|_| start()).collect();
+    for mut child in running {
+        assert_eq!(child.wait().unwrap().code(), Some(42));
+    }
+    assert_eq!(program.check().len(), 8);
+}
+
+#[test]
 fn exec_of_itself() {
     let program = Program::new("exec");
     program.run(&[], 5);

@@ -115,30 +115,43 @@ fn a_strict_umask_and_no_rights() {
     assert!(logs[0].only_thread().events.iter().copied().eq(truth));
 }
 
-/// Runs `sequence.c` with its records on a file system of `size`, and copies
+/// Runs `sequence.c` with its records on a file system of its own, and copies
 /// them to the usual place. Needs the right to mount.
-fn run_on_small_disk(program: &Program, size: &str, options: &str) {
-    let script = "mkdir small && mount -t tmpfs -o \"size=$0,$1\" small small || exit 99; \
+fn run_on_disk(program: &Program, kind: &str, options: &str) {
+    let script = "mkdir small && mount -t \"$0\" -o \"$1\" small small || exit 99; \
                   BACKTRAIL_DIR=small ./sequence 1000000; status=$?; \
                   cp -r small records; umount small; rmdir small; exit $status";
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", script, size, options]);
+    command.args(["--mount", "sh", "-c", script, kind, options]);
     command.current_dir(program.folder.path()).env("TRUTH", program.truth());
     check_status(&command.output().unwrap(), 42);
 }
 
+/// Only root can mount. For others, a limit on the size of files, tested above,
+/// goes the same way as a full disk.
+fn can_mount() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+#[test]
+fn a_disk_that_cannot_allocate_ahead() {
+    if can_mount() {
+        let program = Program::new("sequence");
+        run_on_disk(&program, "ramfs", "mode=755");
+        assert_eq!(program.check()[0].only_thread().events.len(), 1_000_000);
+    }
+}
+
 #[test]
 fn a_full_disk() {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        // Only root can mount; a limit on the size of files, tested above,
-        // goes the same way.
+    if !can_mount() {
         return;
     }
     let told = |program: &Program| program.told().into_values().next().unwrap();
 
     // Room for everything but the last part.
     let program = Program::new("sequence");
-    run_on_small_disk(&program, "1m", "mode=755");
+    run_on_disk(&program, "tmpfs", "size=1m,mode=755");
     let logs = program.logs();
     let events = &logs[0].only_thread().events;
     assert_eq!(logs[0].gap().why, Some(Incomplete::Extend));
@@ -148,23 +161,23 @@ fn a_full_disk() {
 
     // Room for the process file, not for a thread's.
     let program = Program::new("sequence");
-    run_on_small_disk(&program, "8k", "mode=755");
+    run_on_disk(&program, "tmpfs", "size=8k,mode=755");
     let records = Records::read(&program.records()).unwrap();
     assert_eq!((records.processes.len(), records.foreign.len()), (1, 0));
 
     // Room for nothing.
     let program = Program::new("sequence");
-    run_on_small_disk(&program, "4k", "mode=755");
+    run_on_disk(&program, "tmpfs", "size=4k,mode=755");
     let records = Records::read(&program.records()).unwrap();
     assert_eq!((records.processes.len(), records.foreign.len()), (0, 1));
     assert!(records.foreign[0].why.contains("before it recorded anything"));
 
     // Not even a folder.
     let program = Program::new("sequence");
-    run_on_small_disk(&program, "4k", "nr_inodes=1");
+    run_on_disk(&program, "tmpfs", "size=4k,nr_inodes=1");
     assert_eq!(Records::read(&program.records()).unwrap(), Records::default());
 
     let program = Program::new("sequence");
-    run_on_small_disk(&program, "1m", "ro");
+    run_on_disk(&program, "tmpfs", "size=1m,ro");
     assert_eq!(Records::read(&program.records()).unwrap(), Records::default());
 }
