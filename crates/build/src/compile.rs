@@ -33,8 +33,8 @@ use crate::carry::unit::{Generator, IrState, UnitMeta, UnitRecord};
 use crate::clang::Compiler;
 use crate::codegen_args::{self, Source};
 use crate::jobs::Job;
-use crate::link::quote;
 use crate::output::{self, Mode};
+use crate::response_file::quote;
 use crate::{Error, worker};
 
 /// Longer command lines go into a response file.

@@ -252,7 +252,11 @@ impl Build<'_> {
             return Ok(End::Status(status));
         }
         if index + 1 == jobs.len() && is_linker(job) {
-            return link::link(job, &self.scratch, self.shown).map(End::Status);
+            let source = |made: usize| {
+                Some((jobs[made].value("-o")?.to_owned(), original_source(jobs, made)?))
+            };
+            let sources = (0..index).filter_map(source).collect();
+            return link::link(job, &sources, &self.scratch, self.shown).map(End::Status);
         }
         self.run_plainly(job).map(End::Status)
     }

@@ -29,6 +29,7 @@ pub mod link;
 pub mod link_args;
 pub mod output;
 pub mod relink;
+pub mod response_file;
 mod runtime;
 pub mod variant;
 pub mod worker;

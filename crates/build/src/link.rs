@@ -6,7 +6,9 @@
 //! bytes of their own in it; everything else that is not part of the system is
 //! carried, so that the build tree may go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -15,20 +17,29 @@ use backtrail_machine::elf::{Elf, Kind};
 use object::read::archive::ArchiveFile;
 
 use crate::carry::file::read_units;
+use crate::carry::frame;
 use crate::carry::recipe::{Input, InputKind, Member, Recipe, RecipeArg, compress_native};
 use crate::carry::unit::{IrState, UnitRecord};
 use crate::jobs::Job;
 use crate::link_args::{self, LinkArg};
 use crate::output::{self, Mode};
-use crate::{Error, clang, compile};
+use crate::{Error, clang, compile, response_file};
+
+/// Sources by the temporary objects that are linked for them.
+pub type Sources = BTreeMap<String, String>;
 
 /// Runs the link `job`; the result is the linker's status. What the linker says
 /// is `shown` or not.
-pub fn link(job: &Job, scratch: &Path, shown: bool) -> Result<i32, Error> {
+pub fn link(job: &Job, sources: &Sources, scratch: &Path, shown: bool) -> Result<i32, Error> {
     let mut words = job.arguments.clone();
-    let chosen = words.iter().any(|word| word.trim_start_matches('-').starts_with("build-id"));
+    let given =
+        |name: &str| words.iter().any(|word| word.trim_start_matches('-').starts_with(name));
     let relocatable = words.iter().any(|word| word == "-r" || word == "--relocatable");
-    if !chosen && !relocatable {
+    let adds_build_id = !given("build-id") && !given("oformat") && !relocatable;
+    // A variable that the linker reads: linked again, it is an option.
+    let run_path = std::env::var("LD_RUN_PATH").ok().filter(|path| !path.is_empty());
+    let run_path = run_path.filter(|_| !given("rpath"));
+    if adds_build_id {
         words.insert(0, "--build-id".to_owned());
     }
     let mut command = compile::command(&job.program, &words, scratch)?;
@@ -39,33 +50,21 @@ pub fn link(job: &Job, scratch: &Path, shown: bool) -> Result<i32, Error> {
     let status = compile::status_code(status);
     let output = Path::new(job.value("-o").unwrap_or("a.out"));
     if status == 0 && output.is_file() && !relocatable {
-        attach_recipe(&job.program, &words, output, &[])?;
+        words.extend(run_path.map(|path| format!("-rpath={path}")));
+        let recorded = response_file::expand(&words).and_then(|words| {
+            let arguments = link_args::parse(&words);
+            let command = LinkCommand { linker: &job.program, through_driver: false, arguments };
+            attach_recipe_with(command, output, &[], sources)
+        });
+        // The executable is there, and works.
+        if let Err(error) = recorded {
+            compile::warn(&format!(
+                "no variants can be derived from {}: {error}",
+                output.display()
+            ));
+        }
     }
     Ok(status)
-}
-
-/// `word` as a response file spells it.
-pub fn quote(word: &str) -> String {
-    let mut quoted = String::with_capacity(word.len());
-    for character in word.chars() {
-        if character.is_whitespace() || "\"'\\".contains(character) {
-            quoted.push('\\');
-        }
-        quoted.push(character);
-    }
-    quoted
-}
-
-/// Adds the recipe to the linked file `output`, if it holds units. Files below
-/// `toolchain` count as parts of the system.
-pub fn attach_recipe(
-    linker: &Path,
-    words: &[String],
-    output: &Path,
-    toolchain: &[PathBuf],
-) -> Result<(), Error> {
-    let command = LinkCommand { linker, through_driver: false, arguments: link_args::parse(words) };
-    attach_recipe_of(command, output, toolchain)
 }
 
 /// A linker, or a compiler driver, and its arguments.
@@ -78,11 +77,21 @@ pub struct LinkCommand<'a> {
     pub arguments: Vec<LinkArg>,
 }
 
-/// As [`attach_recipe`], for arguments that are sorted already.
+/// Adds the recipe to the linked file `output`, if it holds units. Files below
+/// `toolchain` count as parts of the system.
 pub fn attach_recipe_of(
     command: LinkCommand<'_>,
     output: &Path,
     toolchain: &[PathBuf],
+) -> Result<(), Error> {
+    attach_recipe_with(command, output, toolchain, &Sources::new())
+}
+
+fn attach_recipe_with(
+    command: LinkCommand<'_>,
+    output: &Path,
+    toolchain: &[PathBuf],
+    sources: &Sources,
 ) -> Result<(), Error> {
     let bytes = std::fs::read(output).map_err(Error::read(output))?;
     // The linker may have been asked for something else than ELF.
@@ -91,23 +100,56 @@ pub fn attach_recipe_of(
     if elf.kind().map_err(machine())? == Kind::Relocatable {
         return Ok(());
     }
-    let Some(section) = elf.section(backtrail_abi::UNIT_SECTION).map_err(machine())? else {
+    let section = elf.section(backtrail_abi::UNIT_SECTION).map_err(machine())?;
+    if section.is_none() && !links_bitcode(&command) {
         return Ok(());
-    };
-    let linked = read_units(output, &section)?;
-    let recipe = Recorder::new(&linked, toolchain).record(command)?;
+    }
+    let mut units = section.unwrap_or_default();
+    let linked = read_units(output, &units)?;
+    let mut recorder = Recorder::new(&linked, toolchain, sources);
+    recorder.record(command)?;
+    let Recorder { recipe, absent, .. } = recorder;
     for remark in &recipe.remarks {
         compile::warn(remark);
     }
     let record = recipe.to_bytes();
-    let section = NewSection { name: backtrail_abi::LINK_SECTION, data: &record };
-    let edits = Edit { remove: &[backtrail_abi::LINK_SECTION], add: &[section] };
-    let bytes = edit::edit(&bytes, &edits).map_err(machine())?;
-    output::write_whole(output, &bytes, Mode::Program)
+    let recipe = NewSection { name: backtrail_abi::LINK_SECTION, data: &record };
+    let edited = match absent.is_empty() {
+        true => {
+            edit::edit(&bytes, &Edit { remove: &[backtrail_abi::LINK_SECTION], add: &[recipe] })
+        }
+        false => {
+            units.extend(absent.iter().flat_map(UnitRecord::to_bytes));
+            let units = NewSection { name: backtrail_abi::UNIT_SECTION, data: &units };
+            let remove = [backtrail_abi::UNIT_SECTION, backtrail_abi::LINK_SECTION];
+            edit::edit(&bytes, &Edit { remove: &remove, add: &[units, recipe] })
+        }
+    };
+    output::write_whole(output, &edited.map_err(machine())?, Mode::Program)
+}
+
+/// Whether a file that is linked is bitcode (`-flto`).
+fn links_bitcode(command: &LinkCommand<'_>) -> bool {
+    let starts_so = |path: &String| {
+        let mut head = [0; 4];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+        read.is_ok() && is_bitcode(&head)
+    };
+    command.arguments.iter().any(|argument| match argument {
+        LinkArg::File(path) => starts_so(path),
+        _ => false,
+    })
+}
+
+fn is_bitcode(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(b"\xDE\xC0\x17\x0B")
 }
 
 /// The member of a Rust library that only rustc reads.
 const RUST_METADATA: &str = "lib.rmeta";
+
+/// Why what is linked as bitcode carries nothing.
+const FLTO: &str = "compiled with -flto";
 
 /// Folders whose files are there on every machine that has the same packages.
 const SYSTEM_FOLDERS: [&str; 8] = [
@@ -124,7 +166,11 @@ const SYSTEM_FOLDERS: [&str; 8] = [
 struct Recorder<'a> {
     linked: BTreeSet<[u8; 16]>,
     toolchain: &'a [PathBuf],
+    sources: &'a Sources,
     recipe: Recipe,
+    /// Units that were linked without leaving a record: link-time optimisation
+    /// goes by their bitcode.
+    absent: Vec<UnitRecord>,
 }
 
 /// What the bytes of a linked file are.
@@ -143,12 +189,12 @@ fn classify(bytes: &[u8]) -> Contents<'_> {
 }
 
 impl<'a> Recorder<'a> {
-    fn new(linked: &[UnitRecord], toolchain: &'a [PathBuf]) -> Self {
+    fn new(linked: &[UnitRecord], toolchain: &'a [PathBuf], sources: &'a Sources) -> Self {
         let linked = linked.iter().map(|unit| unit.meta.id).collect();
-        Self { linked, toolchain, recipe: Recipe::default() }
+        Self { linked, toolchain, sources, recipe: Recipe::default(), absent: Vec::new() }
     }
 
-    fn record(mut self, command: LinkCommand<'_>) -> Result<Recipe, Error> {
+    fn record(&mut self, command: LinkCommand<'_>) -> Result<(), Error> {
         self.recipe.linker = command.linker.to_owned();
         self.recipe.through_driver = command.through_driver;
         let arguments = command.arguments;
@@ -174,7 +220,7 @@ impl<'a> Recorder<'a> {
                 LinkArg::Report(_) => {}
             }
         }
-        Ok(self.recipe)
+        Ok(())
     }
 
     fn text(&mut self, text: String) {
@@ -188,7 +234,11 @@ impl<'a> Recorder<'a> {
     }
 
     fn add(&mut self, path: &Path, kind: InputKind) -> u32 {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let path = match self.sources.get(&*path.to_string_lossy()) {
+            // The name of a temporary file means nothing, and is another each time.
+            Some(source) => Path::new(source).with_extension("o"),
+            None => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+        };
         self.recipe.inputs.push(Input { path, kind });
         (self.recipe.inputs.len() - 1) as u32
     }
@@ -263,18 +313,28 @@ impl<'a> Recorder<'a> {
                     false => InputKind::Shared { soname: elf.soname() },
                 }
             }
-            _ if system => InputKind::System,
+            _ if system && !holds(&bytes, backtrail_abi::UNIT_SECTION) => InputKind::System,
             Contents::Elf(elf) => match self.object(file, &bytes, &elf)? {
                 Some(kind) => kind,
                 None => return Ok(None),
             },
             Contents::Archive => InputKind::Archive(self.archive(file, &bytes)?),
-            Contents::Other if bytes.starts_with(b"BC\xC0\xDE") => {
-                native(&bytes, "compiled with -flto")
+            Contents::Other if is_bitcode(&bytes) => {
+                self.optimised_in_linking(file);
+                native(&bytes, FLTO)
             }
             Contents::Other => native(&bytes, "not an object"),
         };
         Ok(Some(kind))
+    }
+
+    /// Notes a unit of which only its bitcode was linked.
+    fn optimised_in_linking(&mut self, file: &Path) {
+        let shown = file.display().to_string();
+        let name = self.sources.get(&shown).cloned().unwrap_or(shown);
+        let mut meta = compile::meta_without_ir(&name, "bitcode", "unknown", FLTO);
+        meta.id = frame::hash(&[name.as_bytes(), FLTO.as_bytes()]);
+        self.absent.push(UnitRecord::new(meta, None, None));
     }
 
     /// An object: its units if it is theirs alone, else its bytes. `None` if
@@ -294,7 +354,12 @@ impl<'a> Recorder<'a> {
             IrState::Missing { why } => Some(why),
             _ => None,
         }) {
-            return Ok(Some(native(bytes, why)));
+            let fat = elf.section_names().iter().any(|name| name == ".llvm.lto");
+            let kind = native(bytes, why);
+            if fat && !units.iter().any(|unit| self.linked.contains(&unit.meta.id)) {
+                self.absent.extend(units);
+            }
+            return Ok(Some(kind));
         }
         if !units.iter().any(|unit| self.linked.contains(&unit.meta.id)) {
             return Ok(None);
@@ -333,6 +398,7 @@ impl<'a> Recorder<'a> {
             let shown = PathBuf::from(format!("{}({name})", file.display()));
             let kind = match classify(contents) {
                 Contents::Elf(elf) => self.object(&shown, contents, &elf)?,
+                _ if is_bitcode(contents) => Some(native(contents, FLTO)),
                 _ => Some(native(contents, "not an object")),
             };
             let name =
@@ -341,6 +407,11 @@ impl<'a> Recorder<'a> {
         }
         Ok(members)
     }
+}
+
+/// Whether `bytes` hold the name of a section.
+fn holds(bytes: &[u8], name: &str) -> bool {
+    bytes.windows(name.len()).any(|window| window == name.as_bytes())
 }
 
 fn absolute(path: &str) -> String {

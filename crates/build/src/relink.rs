@@ -63,7 +63,7 @@ impl Relink<'_> {
         let path = self.scratch.join("link.rsp");
         let mut file = BufWriter::new(std::fs::File::create(&path).map_err(Error::write(&path))?);
         for word in words {
-            writeln!(file, "{}", crate::link::quote(word)).map_err(Error::write(&path))?;
+            writeln!(file, "{}", crate::response_file::quote(word)).map_err(Error::write(&path))?;
         }
         file.flush().map_err(Error::write(&path))?;
         let what = format!("linking a variant of {}", self.program.display());

@@ -18,7 +18,7 @@ use super::{become_program, driver_line, not_started, status_code};
 use crate::clang::find_program;
 use crate::link::{LinkCommand, attach_recipe_of};
 use crate::output::{self, Mode};
-use crate::{Error, compile, link_args};
+use crate::{Error, compile, link_args, response_file};
 
 /// Carries out the link `words`: our name and the linker's arguments.
 pub fn run(words: Vec<OsString>) -> Result<i32, Error> {
@@ -37,7 +37,7 @@ pub fn run(words: Vec<OsString>) -> Result<i32, Error> {
     let Some(texts) = texts else {
         return Err(become_program(linker.as_os_str(), arguments));
     };
-    let expanded = expand(&texts)?;
+    let expanded = response_file::expand(&texts)?;
     attach_units(&compilation, &expanded)?;
 
     let driver = driver_line::is_driver(&linker, &expanded);
@@ -104,53 +104,4 @@ fn attach_recipe(
     let Some(output) = output.filter(|output| output.is_file()) else { return Ok(()) };
     let toolchain = [compilation.sysroot.clone()];
     attach_recipe_of(LinkCommand { linker, through_driver, arguments }, &output, &toolchain)
-}
-
-/// Words of the form `@FILE` stand for the words in the file.
-fn expand(words: &[String]) -> Result<Vec<String>, Error> {
-    let mut all = Vec::with_capacity(words.len());
-    for word in words {
-        match word.strip_prefix('@').map(Path::new).filter(|path| path.is_file()) {
-            Some(path) => {
-                all.extend(split(&fs::read_to_string(path).map_err(Error::read(path))?));
-            }
-            None => all.push(word.clone()),
-        }
-    }
-    Ok(all)
-}
-
-/// The words of a response file: quotes and backslashes as GNU tools read them.
-fn split(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match (character, quote) {
-            ('\\', _) => word.get_or_insert_default().extend(characters.next()),
-            (_, Some(open)) if character == open => quote = None,
-            ('"' | '\'', None) => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (_, None) if character.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(character),
-        }
-    }
-    words.extend(word);
-    words
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn response_files_are_read_as_linkers_read_them() {
-        assert_eq!(split("a\nb\\ c \"d e\" 'f\"g' \"\"\n"), ["a", "b c", "d e", "f\"g", ""]);
-        let words = ["with space", "back\\slash", "quote\"s'"];
-        let text: String = words.iter().map(|word| crate::link::quote(word) + "\n").collect();
-        assert_eq!(split(&text), words);
-    }
 }
