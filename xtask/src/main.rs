@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{demo, packages::Need, setup, suite, terminal, tidy, workspace};
+use xtask::{corpus, demo, packages::Need, setup, suite, terminal, tidy, workspace};
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
 #[derive(Parser)]
@@ -26,6 +26,8 @@ enum Verb {
     Demo(demo::Options),
     /// Install what is missing, build, and run the whole test suite
     Test(suite::Options),
+    /// Fetch, build and check real programs, and write docs/corpus.md
+    Corpus(corpus::Options),
     /// Check what compilers do not: file sizes, unfinished code, links between documents
     Tidy,
 }
@@ -47,6 +49,7 @@ fn run(verb: Verb) -> Result<()> {
         }
         Verb::Demo(options) => demo::run(&options),
         Verb::Test(options) => suite::run(&options),
+        Verb::Corpus(options) => corpus::run(&options),
         Verb::Tidy => tidy::run(&workspace::root()),
     }
 }

@@ -42,15 +42,17 @@ pub struct Program {
     pub language: Language,
     /// How it is built.
     pub build: &'static str,
-    /// The executables and shared libraries that are replaced by variants; a
-    /// last part may end in `*`, for names with a hash in them.
+    /// The executables and shared libraries that are replaced by variants.
     pub replaced: &'static [&'static str],
     /// Its own tests, or a fixed workload.
     pub suite: &'static str,
     /// What the suite is.
     pub tests: &'static str,
-    /// Parts of the executable that are known to be without IR, with the reason
-    /// as `backtrail info` gives it (how it begins).
+    /// A run whose instructions are counted, where the empty plan is not held
+    /// to the same code.
+    pub callgrind: Option<&'static str>,
+    /// Reasons, or words of them, for which parts of the executable are known to
+    /// be without IR, as `backtrail info` gives them.
     pub native: &'static [&'static str],
 }
 
@@ -63,9 +65,11 @@ pub const PROGRAMS: &[Program] = &[
         source: Source::Debian("bzip2"),
         language: Language::Clang,
         build: r#"make -j$JOBS CC="$CC" CFLAGS="$CFLAGS -D_FILE_OFFSET_BITS=64" bzip2 bzip2recover"#,
-        replaced: &["bzip2", "bzip2recover"],
-        suite: r#"sh "$WORKLOAD/suite.sh""#,
+        replaced: &["bzip2", "bzip2recover", "libbz2.so.1.0.4"],
+        // Else the loader finds the system's library first.
+        suite: r#"LD_LIBRARY_PATH=$PWD sh "$WORKLOAD/suite.sh""#,
         tests: "its `make test` and more, one line each",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -76,6 +80,7 @@ pub const PROGRAMS: &[Program] = &[
         replaced: &["gzip"],
         suite: "make check -C tests -j$JOBS $AUTOTOOLS",
         tests: "`make check`",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -102,6 +107,7 @@ pub const PROGRAMS: &[Program] = &[
             done
         "#,
         tests: "scripts with expected output, from source and precompiled",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -112,6 +118,7 @@ pub const PROGRAMS: &[Program] = &[
         replaced: &["sed/sed"],
         suite: "make check -j$JOBS SUBDIRS=. $AUTOTOOLS",
         tests: "`make check`, without gnulib's",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -122,6 +129,7 @@ pub const PROGRAMS: &[Program] = &[
         replaced: &["src/grep"],
         suite: "make check -C tests -j$JOBS $AUTOTOOLS",
         tests: "`make check`, without gnulib's",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -132,6 +140,7 @@ pub const PROGRAMS: &[Program] = &[
         replaced: &["src/flex"],
         suite: "make -C tests clean $AUTOTOOLS >/dev/null; make check -C tests -j$JOBS $AUTOTOOLS",
         tests: "`make check`: scanners that it generates, compiled and run",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -154,6 +163,7 @@ pub const PROGRAMS: &[Program] = &[
             done
         "#,
         tests: "SQL scripts with expected output",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -168,6 +178,7 @@ pub const PROGRAMS: &[Program] = &[
         replaced: &["build/ninja", "build/ninja_test"],
         suite: "(cd build && ./ninja_test) && python3 misc/output_test.py -v",
         tests: "`ninja_test` and `misc/output_test.py`",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -182,6 +193,7 @@ pub const PROGRAMS: &[Program] = &[
         replaced: &["build/bin/jsoncpp_test", "build/lib/libjsoncpp.so.1.9.5"],
         suite: "build/bin/jsoncpp_test",
         tests: "`jsoncpp_test`: exceptions, a shared library of its own",
+        callgrind: None,
         native: &[],
     },
     Program {
@@ -203,6 +215,7 @@ pub const PROGRAMS: &[Program] = &[
         replaced: &["target/release/b3sum", "tests-built/unit_tests"],
         suite: "tests-built/unit_tests && tests-built/cli_tests",
         tests: "`cargo test`; has a C library built by cc, proc macros, build scripts",
+        callgrind: Some("target/release/b3sum --num-threads 1 --no-mmap target/release/b3sum"),
         native: &[],
     },
 ];

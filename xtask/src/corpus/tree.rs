@@ -109,9 +109,8 @@ impl Workshop {
         Ok(found)
     }
 
-    /// Builds a program, unless that has been done with the same recipe and
-    /// tool, and returns its folder.
-    pub fn build(&self, program: &Program, compiler: Compiler) -> Result<PathBuf> {
+    /// Builds a program, unless that has been done with the same recipe and tool.
+    pub fn build(&self, program: &Program, compiler: Compiler) -> Result<Built> {
         self.fetch(program)?;
         let folder = self.of(program).join(compiler.folder());
         let stamp_file = self.of(program).join(format!("{}.stamp", compiler.folder()));
@@ -120,7 +119,7 @@ impl Workshop {
             stamp.push_str(&self.tool_stamp()?);
         }
         if std::fs::read_to_string(&stamp_file).is_ok_and(|made| made == stamp) {
-            return Ok(folder);
+            return Ok(Built { folder, fresh: false });
         }
         let _ = std::fs::remove_file(&stamp_file);
         if folder.exists() {
@@ -139,7 +138,7 @@ impl Workshop {
             command::tail(&ran.output, 12)
         );
         std::fs::write(stamp_file, stamp)?;
-        Ok(folder)
+        Ok(Built { folder, fresh: true })
     }
 
     /// Runs a shell script in a program's folder; what it prints goes to `log`.
@@ -183,6 +182,14 @@ impl Workshop {
         let output = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
         Ok(Ran { success: status.success(), output, took: start.elapsed() })
     }
+}
+
+/// A program that is built.
+pub struct Built {
+    /// Where.
+    pub folder: PathBuf,
+    /// Whether that was done just now.
+    pub fresh: bool,
 }
 
 /// A script that ran.

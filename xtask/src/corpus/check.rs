@@ -1,0 +1,297 @@
+//! Everything that is checked of one program.
+//!
+//! Three builds (clang alone, Backtrail, and clang with line tables where the
+//! first two differ), two variants, three runs of the suite. What is not as it
+//! should be is a failure; what is not as one might think, for a reason that
+//! this module established itself or that the program's data names, is a note.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::carried::Carried;
+use super::code::{self, Code, Comparison};
+use super::places::Places;
+use super::program::{Language, Program};
+use super::records::{Sweep, Tally};
+use super::results::{Outcome, Results};
+use super::tree::{Compiler, Workshop};
+use crate::{command, terminal};
+
+/// What came out for one program.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// The program.
+    pub name: String,
+    /// Which version.
+    pub version: String,
+    /// What the suite is.
+    pub suite: String,
+    /// The suite with the executable as it was built.
+    pub original: Results,
+    /// With the variant of the empty plan.
+    pub empty: Results,
+    /// With the block log.
+    pub log: Results,
+    /// How many processes left a record during the last.
+    pub processes: usize,
+    /// The bytes they recorded.
+    pub recorded_bytes: u64,
+    /// Units, and how many of them carry IR.
+    pub units: (usize, usize),
+    /// Functions in them.
+    pub functions: usize,
+    /// Functions compared with plain clang's, and how many are the same.
+    pub same_as_clang: Option<(usize, usize)>,
+    /// Functions compared with the empty plan's, and how many are the same.
+    pub same_when_empty: Option<(usize, usize)>,
+    /// Instructions that the original and the empty plan execute.
+    pub instructions: Option<(u64, u64)>,
+    /// What is known and has a reason.
+    pub notes: Vec<String>,
+    /// What has none.
+    pub failures: Vec<String>,
+}
+
+/// The two variants.
+const SCHEMES: [&str; 2] = ["empty", "log"];
+
+/// Checks one program.
+pub fn check(workshop: &Workshop, program: &Program) -> Result<Row> {
+    let version = workshop.fetch(program)?;
+    let mut row = Row {
+        name: program.name.to_owned(),
+        version,
+        suite: program.tests.to_owned(),
+        ..Row::default()
+    };
+    say(program, "build with backtrail");
+    let built = workshop.build(program, Compiler::Carrying)?;
+    let folder = built.folder.clone();
+    let places = Places::find(program, &built, &workshop.of(program))?;
+
+    let mut carried = Carried::default();
+    for original in places.list("original") {
+        carried.add(workshop, &original)?;
+    }
+    note_carried(program, &carried, &mut row);
+
+    say(program, "derive the variants");
+    for scheme in SCHEMES {
+        for (from, to) in places.list("original").iter().zip(places.list(scheme)) {
+            let mut derive = workshop.backtrail();
+            derive.args(["instrument", "--quiet", "--scheme", scheme, "-o"]).arg(to).arg(from);
+            command::output(&mut derive)?;
+        }
+    }
+    if program.language == Language::Clang {
+        say(program, "compare the code");
+        compare_code(workshop, program, &places, &carried, &mut row)?;
+    }
+    if let Some(workload) = program.callgrind {
+        say(program, "count instructions");
+        compare_instructions(workshop, program, &folder, &places, workload, &mut row)?;
+    }
+    for scheme in ["original", "empty", "log"] {
+        say(program, &format!("its tests, {scheme}"));
+        places.put(scheme)?;
+        let (results, tally) = run_suite(workshop, program, &folder, scheme)?;
+        match scheme {
+            "original" => row.original = results,
+            "empty" => row.empty = results,
+            _ => {
+                row.log = results;
+                note_records(workshop, &tally, &mut row);
+            }
+        }
+    }
+    places.put("original")?;
+    judge_suites(&mut row);
+    Ok(row)
+}
+
+fn say(program: &Program, what: &str) {
+    println!("{} {what}", terminal::bold(program.name));
+}
+
+fn note_carried(program: &Program, carried: &Carried, row: &mut Row) {
+    let missing = carried.missing_units();
+    row.units = (carried.units.len(), carried.units.len() - missing.len());
+    row.functions = carried.function_count();
+    let known = |why: &str| program.native.iter().any(|reason| why.contains(reason));
+    for unit in missing {
+        let list = if known(&unit) { &mut row.notes } else { &mut row.failures };
+        list.push(format!("unit not carried: {unit}"));
+    }
+    for (path, why) in &carried.native {
+        let list = if known(why) { &mut row.notes } else { &mut row.failures };
+        list.push(format!("no IR of {path}: {why}"));
+    }
+    for (function, why) in &carried.left_out {
+        let list = if known(why) { &mut row.notes } else { &mut row.failures };
+        list.push(format!("function not instrumented: {function}: {why}"));
+    }
+}
+
+fn compare_code(
+    workshop: &Workshop,
+    program: &Program,
+    places: &Places,
+    carried: &Carried,
+    row: &mut Row,
+) -> Result<()> {
+    let counts = |name: &str| carried.functions.contains(name);
+    let compare = |left: &[PathBuf], right: &[PathBuf]| -> Result<Vec<Comparison>> {
+        let pairs = left.iter().zip(right);
+        pairs.map(|(a, b)| Ok(code::compare(&Code::read(a)?, &Code::read(b)?, counts))).collect()
+    };
+    let original = places.list("original");
+
+    let empty = compare(&original, &places.list("empty"))?;
+    row.same_when_empty = Some(totals(&empty));
+    for name in strays(&empty) {
+        row.failures.push(format!("another code when rebuilt with the empty plan: {name}"));
+    }
+
+    let plain = workshop.build(program, Compiler::Plain)?;
+    let reference = compare(&places.in_build(&plain), &original)?;
+    row.same_as_clang = Some(totals(&reference));
+    let strays_from_clang = strays(&reference);
+    if strays_from_clang.is_empty() {
+        return Ok(());
+    }
+    let lines = workshop.build(program, Compiler::PlainWithLines)?;
+    let with_lines = strays(&compare(&places.in_build(&lines), &original)?);
+    for name in strays_from_clang {
+        if with_lines.contains(&name) {
+            row.failures.push(format!("another code than clang makes: {name}"));
+        } else {
+            row.notes.push(format!(
+                "{name} is the code that clang itself makes with -gline-tables-only, which is not \
+                 quite what it makes without"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How many functions were compared, and how many are the same.
+fn totals(comparisons: &[Comparison]) -> (usize, usize) {
+    let same = comparisons.iter().map(|one| one.identical).sum::<usize>();
+    (same + strays(comparisons).len(), same)
+}
+
+fn strays(comparisons: &[Comparison]) -> BTreeSet<String> {
+    let names = |one: &Comparison| one.different.iter().chain(&one.unmatched).cloned().collect();
+    comparisons.iter().flat_map(|one| -> Vec<String> { names(one) }).collect()
+}
+
+/// For code that is not generated by the compiler's own driver: the empty plan
+/// may take at most this much more or less of the original's instructions.
+const INSTRUCTIONS_PER_CENT: f64 = 1.0;
+
+fn compare_instructions(
+    workshop: &Workshop,
+    program: &Program,
+    folder: &Path,
+    places: &Places,
+    workload: &str,
+    row: &mut Row,
+) -> Result<()> {
+    let mut counted = Vec::new();
+    for scheme in ["original", "empty"] {
+        places.put(scheme)?;
+        let script = format!(
+            "valgrind --tool=callgrind --callgrind-out-file=/dev/null {workload} >/dev/null"
+        );
+        let log = workshop.of(program).join(format!("{scheme}.callgrind.log"));
+        let ran = workshop.script(program, Compiler::Carrying, folder, &script, &log, &[])?;
+        let count = ran.output.lines().find_map(|line| line.split("Collected : ").nth(1));
+        let Some(count) = count.and_then(|count| count.trim().parse::<u64>().ok()) else {
+            bail!("callgrind counted nothing: {}", command::tail(&ran.output, 6));
+        };
+        counted.push(count);
+    }
+    let (original, empty) = (counted[0], counted[1]);
+    row.instructions = Some((original, empty));
+    let per_cent = (empty as f64 / original as f64 - 1.0) * 100.0;
+    if per_cent.abs() > INSTRUCTIONS_PER_CENT {
+        row.failures.push(format!(
+            "the empty plan executes {per_cent:+.2} % of the original's {original} instructions"
+        ));
+    }
+    Ok(())
+}
+
+fn run_suite(
+    workshop: &Workshop,
+    program: &Program,
+    folder: &Path,
+    scheme: &str,
+) -> Result<(Results, Tally)> {
+    let log = workshop.of(program).join(format!("{scheme}.suite.log"));
+    let records = workshop.of(program).join("records");
+    let sweep = Sweep::start(&records)?;
+    let ran = workshop.script(
+        program,
+        Compiler::Carrying,
+        folder,
+        program.suite,
+        &log,
+        &[("BACKTRAIL_DIR", &records)],
+    );
+    let tally = sweep.finish();
+    let ran = ran?;
+    let results = Results::read(&ran.output, ran.success);
+    println!(
+        "  {} passed, {} failed, {} skipped, {:.0} s",
+        results.count(Outcome::Passed),
+        results.count(Outcome::Failed),
+        results.count(Outcome::Skipped),
+        ran.took.as_secs_f64()
+    );
+    Ok((results, tally))
+}
+
+/// Counts the records and reads those that were kept.
+fn note_records(workshop: &Workshop, tally: &Tally, row: &mut Row) {
+    row.processes = tally.processes;
+    row.recorded_bytes = tally.bytes;
+    if tally.processes == 0 {
+        row.failures.push("the block log recorded no process".to_owned());
+    }
+    for record in &tally.kept {
+        let mut show = workshop.backtrail();
+        let show = show.args(["show", "--json", "--last", "3"]).arg(record);
+        let failure = match command::output(show) {
+            Err(error) => format!("a record cannot be read: {error:#}"),
+            Ok(text) => match serde_json::from_str::<Value>(text.lines().next().unwrap_or("")) {
+                Ok(header) if header["processes"][0]["incomplete"].is_null() => continue,
+                Ok(header) => format!("a record is incomplete: {header}"),
+                Err(error) => format!("a record is shown as something that is not JSON: {error}"),
+            },
+        };
+        row.failures.push(failure);
+    }
+    if let Some(folder) = tally.kept.first().and_then(|kept| kept.parent()) {
+        // The next run makes it anew anyway.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}
+
+fn judge_suites(row: &mut Row) {
+    if row.original.count(Outcome::Passed) == 0 {
+        row.failures.push("no test passes with the original".to_owned());
+    }
+    for (variant, results) in [("empty plan", &row.empty), ("block log", &row.log)] {
+        for difference in results.differences(&row.original) {
+            row.failures.push(format!("{variant}: {difference}"));
+        }
+    }
+    for (name, _) in row.original.tests.iter().filter(|(_, one)| **one == Outcome::Failed) {
+        row.notes.push(format!("fails with the original too: {name}"));
+    }
+}
