@@ -1,0 +1,1 @@
+//! `cargo xtask bench build`: what building through `backtrail cc` costs.
