@@ -11,7 +11,8 @@
 //! ```
 //! [`rustc`] compiles one crate, [`units`] turns what rustc left behind into
 //! records, [`link`] is the linker rustc calls, [`library`] the archive it
-//! writes itself. [`config`] reads the two settings of cargo's configuration
+//! writes itself, [`standard_library`] the crates that came with the compiler,
+//! which take part on request. [`config`] reads the two settings of cargo's configuration
 //! that would otherwise be hidden by ours, [`names`] holds the names under
 //! which this program is started.
 //!
@@ -34,7 +35,8 @@
 //! A wrapper is not part of what cargo calls fresh; what rustc says of itself
 //! is. The wrapper adds a line to the answer to `-vV`, so that crates built with
 //! and without it are different to cargo, with file names of their own in the
-//! one target folder.
+//! one target folder. That answer is kept by cargo for as long as the wrapper has
+//! the same name, so builds with the standard library have another wrapper.
 
 pub mod config;
 mod debug_sections;
@@ -44,18 +46,22 @@ pub mod link;
 mod names;
 pub mod rustc;
 mod rustc_args;
+mod standard_library;
 mod units;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 pub use names::{Role, role_of};
 
 use crate::{Error, clang, compile};
+
+/// The environment variable by which the standard library takes part.
+pub const STD_VARIABLE: &str = "BACKTRAIL_STD";
 
 /// The environment variable that holds the user's own `RUSTC_WRAPPER`.
 const WRAPPER_VARIABLE: &str = "BACKTRAIL_RUSTC_WRAPPER";
@@ -73,7 +79,11 @@ pub fn run(arguments: &[OsString]) -> Result<i32, Error> {
     let config = config::Config::read(arguments);
     let mut cargo = Command::new(cargo_program());
     cargo.args(arguments);
-    cargo.env("RUSTC_WRAPPER", names.join(names::RUSTC)).env(NAMES_VARIABLE, &names);
+    let wrapper = match wants_standard_library() {
+        true => names::RUSTC_WITH_STD,
+        false => names::RUSTC,
+    };
+    cargo.env("RUSTC_WRAPPER", names.join(wrapper)).env(NAMES_VARIABLE, &names);
     match config.wrapper() {
         Some(wrapper) => cargo.env(WRAPPER_VARIABLE, wrapper),
         None => cargo.env_remove(WRAPPER_VARIABLE),
@@ -97,6 +107,11 @@ pub fn run(arguments: &[OsString]) -> Result<i32, Error> {
     Err(not_started(cargo_program().as_os_str())(error))
 }
 
+/// Whether the user wants the standard library's units too.
+fn wants_standard_library() -> bool {
+    env::var_os(STD_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// The cargo to run: the one that called us, or the one on the path.
 fn cargo_program() -> PathBuf {
     env::var_os("CARGO").filter(|cargo| !cargo.is_empty()).map_or("cargo".into(), PathBuf::from)
@@ -111,9 +126,4 @@ fn become_program(program: &OsStr, arguments: &[OsString]) -> Error {
 fn not_started(program: &OsStr) -> impl FnOnce(io::Error) -> Error {
     let program = program.display().to_string();
     |error| Error::NotStarted { program, error }
-}
-
-/// The status that stands for a finished command, as shells have it.
-fn status_code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }

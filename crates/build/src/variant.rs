@@ -218,7 +218,7 @@ fn linked_units<'a>(carried: &'a Carried, recipe: &Recipe) -> Vec<&'a UnitRecord
 
 /// Changes with this executable, so that nothing made by another version of
 /// Backtrail is taken from the cache.
-fn tool_fingerprint() -> Vec<u8> {
+pub(crate) fn tool_fingerprint() -> Vec<u8> {
     let own = std::env::current_exe().and_then(std::fs::metadata);
     let stamp = own.ok().and_then(|data| {
         let time = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;

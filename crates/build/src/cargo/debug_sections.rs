@@ -20,7 +20,10 @@ pub fn empty(bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let mut found = false;
     for (section, original) in sections.iter_mut().zip(table.iter()) {
         let name = table.section_name(LE, original)?;
-        if name.starts_with(b".debug_") || name.starts_with(b".rela.debug_") {
+        // `.debug_gdb_scripts` is part of the program: rustc lets `main` read it.
+        let loaded = original.sh_flags(LE).0 & elf::SHF_ALLOC.0 != 0;
+        let is_debug = name.starts_with(b".debug_") || name.starts_with(b".rela.debug_");
+        if is_debug && !loaded {
             found = true;
             section.sh_size = U64::new(LE, 0);
             section.sh_flags = U64::new(LE, original.sh_flags(LE) | elf::SHF_EXCLUDE);

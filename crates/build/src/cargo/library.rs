@@ -13,9 +13,25 @@ use crate::Error;
 use crate::output::{self, Mode};
 
 /// Gives every object of `compilation` in the archive at `path` its record.
-/// Members keep their names and their order; what other libraries brought along
-/// stays as it is.
 pub fn attach(compilation: &Compilation, path: &Path) -> Result<(), Error> {
+    let changed = change(path, |name, contents| match compilation.unit_of(name) {
+        Some(unit) => compilation.attach(unit, contents),
+        // What other libraries brought along.
+        None => Ok(None),
+    })?;
+    match changed {
+        Some(bytes) => output::write_whole(path, &bytes, Mode::Data),
+        None => Ok(()),
+    }
+}
+
+/// The archive at `path` with the members that `change` gives in place of
+/// others, by name and contents; `None` if it changes none. Members keep their
+/// names and their order.
+pub fn change(
+    path: &Path,
+    change: impl Fn(&str, &[u8]) -> Result<Option<Vec<u8>>, Error> + Sync,
+) -> Result<Option<Vec<u8>>, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
     let damaged = |error: object::Error| Error::machine(path)(error.into());
     let archive = ArchiveFile::parse(&bytes[..]).map_err(damaged)?;
@@ -27,13 +43,10 @@ pub fn attach(compilation: &Compilation, path: &Path) -> Result<(), Error> {
     }
     let changed: Vec<Option<Vec<u8>>> = members
         .par_iter()
-        .map(|(name, contents)| match compilation.unit_of(name) {
-            Some(unit) => compilation.attach(unit, contents),
-            None => Ok(None),
-        })
+        .map(|(name, contents)| change(name, contents))
         .collect::<Result<_, Error>>()?;
     if changed.iter().all(Option::is_none) {
-        return Ok(());
+        return Ok(None);
     }
     let members: Vec<NewArchiveMember<'_>> = members
         .iter()
@@ -46,5 +59,5 @@ pub fn attach(compilation: &Compilation, path: &Path) -> Result<(), Error> {
     let mut out = Cursor::new(Vec::new());
     ar_archive_writer::write_archive_to_stream(&mut out, &members, ArchiveKind::Gnu, false, None)
         .map_err(Error::write(path))?;
-    output::write_whole(path, out.get_ref(), Mode::Data)
+    Ok(Some(out.into_inner()))
 }

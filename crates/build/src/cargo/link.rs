@@ -9,12 +9,11 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rayon::prelude::*;
 
 use super::units::{Compilation, ORIGIN_VARIABLE};
-use super::{become_program, driver_line, not_started, status_code};
+use super::{become_program, driver_line, not_started, standard_library};
 use crate::clang::find_program;
 use crate::link::{LinkCommand, attach_recipe_of};
 use crate::output::{self, Mode};
@@ -37,18 +36,22 @@ pub fn run(words: Vec<OsString>) -> Result<i32, Error> {
     let Some(texts) = texts else {
         return Err(become_program(linker.as_os_str(), arguments));
     };
-    let expanded = response_file::expand(&texts)?;
+    let mut expanded = response_file::expand(&texts)?;
     attach_units(&compilation, &expanded)?;
+    if compilation.with_std {
+        standard_library::replace(&compilation, &mut expanded)?;
+    }
 
     let driver = driver_line::is_driver(&linker, &expanded);
     let build_id = if driver { "-Wl,--build-id" } else { "--build-id" };
     let chosen = expanded.iter().any(|word| word.contains("--build-id"));
-    let mut words = texts;
+    let mut words = if compilation.with_std { expanded.clone() } else { texts };
     if !chosen {
         words.insert(0, build_id.to_owned());
     }
-    let status = Command::new(&linker).args(&words).status();
-    let status = status_code(status.map_err(not_started(linker.as_os_str()))?);
+    let mut command = compile::command(&linker, &words, &compilation.folder)?;
+    let status = command.status().map_err(not_started(linker.as_os_str()))?;
+    let status = compile::status_code(status);
     if status != 0 {
         return Ok(status);
     }

@@ -21,6 +21,8 @@ use crate::carry::frame;
 
 /// The wrapper around rustc.
 pub const RUSTC: &str = "backtrail-rustc";
+/// The same, for programs that carry the standard library's units too.
+pub const RUSTC_WITH_STD: &str = "backtrail-rustc-std";
 /// The C compiler.
 pub const CC: &str = "backtrail-cc";
 /// The C++ compiler.
@@ -32,7 +34,10 @@ const LINKERS: &str = "backtrail-link";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The wrapper around rustc.
-    Rustc,
+    Rustc {
+        /// Whether the standard library's units take part.
+        with_std: bool,
+    },
     /// The linker.
     Linker,
 }
@@ -41,7 +46,9 @@ pub enum Role {
 pub fn role_of(word: &Path) -> Option<Role> {
     let is = |part: Option<&OsStr>, name| part == Some(OsStr::new(name));
     if is(word.file_name(), RUSTC) {
-        Some(Role::Rustc)
+        Some(Role::Rustc { with_std: false })
+    } else if is(word.file_name(), RUSTC_WITH_STD) {
+        Some(Role::Rustc { with_std: true })
     } else if is(word.parent().and_then(Path::file_name), LINKERS) {
         Some(Role::Linker)
     } else {
@@ -55,7 +62,7 @@ pub fn prepare() -> Result<PathBuf, Error> {
     let key = frame::hash(&[program.as_os_str().as_bytes()]);
     let folder = Cache::open().folder().join("names").join(hex(&key[..8]));
     let folder = std::path::absolute(&folder).unwrap_or(folder);
-    for name in [RUSTC, CC, CXX] {
+    for name in [RUSTC, RUSTC_WITH_STD, CC, CXX] {
         link(&program, &folder.join(name))?;
     }
     Ok(folder)
@@ -91,7 +98,9 @@ mod tests {
 
     #[test]
     fn roles_are_told_by_the_name() {
-        assert_eq!(role_of(Path::new("/x/backtrail-rustc")), Some(Role::Rustc));
+        let rustc = |with_std| Some(Role::Rustc { with_std });
+        assert_eq!(role_of(Path::new("/x/backtrail-rustc")), rustc(false));
+        assert_eq!(role_of(Path::new("/x/backtrail-rustc-std")), rustc(true));
         assert_eq!(role_of(Path::new("/x/backtrail-link/clang-19")), Some(Role::Linker));
         assert_eq!(role_of(Path::new("backtrail")), None);
         assert_eq!(role_of(Path::new("cc")), None);

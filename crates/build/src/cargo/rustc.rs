@@ -15,21 +15,20 @@ use std::process::{Command, Stdio};
 
 use super::rustc_args::RustcArgs;
 use super::units::{Compilation, ORIGIN_VARIABLE};
-use super::{WRAPPER_VARIABLE, become_program, library, names, not_started, status_code};
+use super::{WRAPPER_VARIABLE, become_program, library, names, not_started};
 use crate::{Error, compile};
 
 /// Command lines longer than this go into a file of arguments.
 const LONG_COMMAND: usize = 100_000;
 
 /// Carries out `words`: rustc, perhaps behind a wrapper, and its arguments.
-pub fn run(words: Vec<OsString>) -> Result<i32, Error> {
-    let mut words = words;
+pub fn run(mut words: Vec<OsString>, with_std: bool) -> Result<i32, Error> {
     if let Some(wrapper) = env::var_os(WRAPPER_VARIABLE).filter(|wrapper| !wrapper.is_empty()) {
         words.insert(0, wrapper);
     }
     let Some((program, arguments)) = words.split_first() else { return Ok(2) };
     if arguments.last().is_some_and(|last| last == "-vV") {
-        return describe(program, arguments);
+        return describe(program, arguments, with_std);
     }
     let texts: Option<Vec<String>> =
         arguments.iter().map(|argument| argument.to_str().map(str::to_owned)).collect();
@@ -37,7 +36,7 @@ pub fn run(words: Vec<OsString>) -> Result<i32, Error> {
     let args = RustcArgs::parse(&texts);
     match (&args.out_dir, names_folder()) {
         (Some(folder), Some(names)) if is_ours(&args) => {
-            let call = Call { program, texts: &texts, args: &args, names: &names };
+            let call = Call { program, texts: &texts, args: &args, names: &names, with_std };
             call.run(&PathBuf::from(folder))
         }
         _ => Err(become_program(program, arguments)),
@@ -49,15 +48,17 @@ fn names_folder() -> Option<PathBuf> {
 }
 
 /// Answers `-vV`, which is how cargo tells compilers apart.
-fn describe(program: &OsStr, arguments: &[OsString]) -> Result<i32, Error> {
+fn describe(program: &OsStr, arguments: &[OsString], with_std: bool) -> Result<i32, Error> {
     let output = Command::new(program).args(arguments).stderr(Stdio::inherit()).output();
     let output = output.map_err(not_started(program))?;
     let mut out = io::stdout().lock();
     let _ = out.write_all(&output.stdout);
     if output.status.success() {
-        let _ = writeln!(out, "backtrail: {}", env!("CARGO_PKG_VERSION"));
+        let (version, format) = (env!("CARGO_PKG_VERSION"), crate::carry::frame::VERSION);
+        let with_std = if with_std { ", with the standard library" } else { "" };
+        let _ = writeln!(out, "backtrail: {version}, format {format}{with_std}");
     }
-    Ok(status_code(output.status))
+    Ok(compile::status_code(output.status))
 }
 
 /// Words of the form `@FILE` stand for the lines of the file.
@@ -93,6 +94,7 @@ struct Call<'a> {
     texts: &'a [String],
     args: &'a RustcArgs,
     names: &'a Path,
+    with_std: bool,
 }
 
 impl Call<'_> {
@@ -100,7 +102,8 @@ impl Call<'_> {
         let scratch = tempfile::Builder::new().prefix(".backtrail-").tempdir_in(out_dir);
         let scratch = scratch.map_err(Error::write(out_dir))?;
         let scratch = scratch.path();
-        let compilation = Compilation::of(self.args, self.compiler(), scratch)?;
+        let mut compilation = Compilation::of(self.args, self.compiler(), scratch)?;
+        compilation.with_std = self.with_std;
         let origin = scratch.join("compilation");
         fs::write(&origin, compilation.to_bytes()).map_err(Error::write(&origin))?;
         if self.args.is_linked() && self.args.codegen_flag("linker-plugin-lto") {
@@ -176,7 +179,7 @@ impl Call<'_> {
         let messages = BufReader::new(child.stderr.take().expect("stderr is a pipe"));
         self.forward(messages, scratch, out_dir)?;
         let status = child.wait().map_err(not_started(self.program))?;
-        Ok(status_code(status))
+        Ok(compile::status_code(status))
     }
 
     /// Passes rustc's messages on, as if it wrote into `out_dir`.
@@ -279,7 +282,8 @@ mod tests {
             .collect();
         let args = RustcArgs::parse(&texts);
         let program = OsStr::new("rustc");
-        let call = Call { program, texts: &texts, args: &args, names: Path::new("") };
+        let call =
+            Call { program, texts: &texts, args: &args, names: Path::new(""), with_std: false };
         for name in
             ["x-1", "x-1.d", "libx-1.rlib", "libx-1.rmeta", "libx-1.so", "x-1.a-cgu.0.rcgu.s"]
         {

@@ -38,6 +38,8 @@ pub struct Compilation {
     label: String,
     /// The linker that rustc would have called.
     pub linker: PathBuf,
+    /// Whether the standard library's units are wanted.
+    pub with_std: bool,
     /// Where the compiler's own files are.
     pub sysroot: PathBuf,
     /// What the compiler calls itself.
@@ -46,6 +48,16 @@ pub struct Compilation {
     library: Result<PathBuf, String>,
     codegen: Codegen,
     debug_wanted: bool,
+}
+
+/// How an object was made.
+pub struct Made {
+    /// The name of its unit.
+    pub name: String,
+    /// How code was generated.
+    pub codegen: Codegen,
+    /// Whether its debug information is to stay.
+    pub debug_wanted: bool,
 }
 
 /// What a compiler says when asked.
@@ -128,6 +140,7 @@ impl Compilation {
             crate_name: args.crate_name.clone(),
             label: label(args),
             linker: args.linker().to_owned(),
+            with_std: false,
             library: find_library(&sysroot, &description),
             sysroot,
             compiler: description.lines().next().unwrap_or("rustc").to_owned(),
@@ -173,15 +186,29 @@ impl Compilation {
     /// it is: not ELF (bitcode for the linker's own LTO), or with a record
     /// already.
     pub fn attach(&self, unit: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let name = self.unit_name(unit);
+        let bitcode = self.folder.join(format!("{}.{unit}.rcgu.bc", self.stem));
+        let made = Made {
+            name: self.unit_name(unit),
+            codegen: self.codegen.clone(),
+            debug_wanted: self.debug_wanted,
+        };
+        self.attach_made(made, bytes, &bitcode)
+    }
+
+    /// As [`Compilation::attach`], for an object made otherwise.
+    pub fn attach_made(
+        &self,
+        made: Made,
+        bytes: &[u8],
+        bitcode: &Path,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let name = made.name;
         let machine = |error| Error::machine(Path::new(&name))(error);
         let Ok(elf) = Elf::parse(bytes) else { return Ok(None) };
         if elf.section(backtrail_abi::UNIT_SECTION).map_err(machine)?.is_some() {
             return Ok(None);
         }
-        let bitcode = self.folder.join(format!("{}.{unit}.rcgu.bc", self.stem));
-        let lowered = self.lower(&name, &bitcode);
-        let (state, parts) = match lowered {
+        let (state, parts) = match self.lower(&name, bitcode) {
             Ok(parts) => (IrState::Carried, Some(parts)),
             Err(why) => {
                 compile::warn(&format!("the IR of {name} is not carried: {why}"));
@@ -194,15 +221,15 @@ impl Compilation {
             compiler: self.compiler.clone(),
             library: self.library.clone().unwrap_or_default(),
             generator: match parts {
-                Some(_) => Generator::Library(self.codegen.clone()),
+                Some(_) => Generator::Library(made.codegen),
                 None => Generator::None,
             },
-            debug_wanted: self.debug_wanted,
+            debug_wanted: made.debug_wanted,
             symbols: Vec::new(),
             state,
             name: name.clone(),
         };
-        let stripped = match self.debug_wanted {
+        let stripped = match made.debug_wanted {
             true => None,
             false => debug_sections::empty(bytes).map_err(machine)?,
         };
@@ -244,6 +271,7 @@ mod tests {
             crate_name: "a".into(),
             label: "a-1.0.0/src/main.rs".into(),
             linker: "cc".into(),
+            with_std: false,
             sysroot: "/s".into(),
             compiler: "rustc".into(),
             library: Err("none".into()),

@@ -17,7 +17,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
 /// Does what a process started as `role` with the command line `words` is for.
 pub fn part(role: Role, mut words: Vec<OsString>) -> ExitCode {
     leave(match role {
-        Role::Rustc => cargo::rustc::run(words.split_off(1)),
+        Role::Rustc { with_std } => cargo::rustc::run(words.split_off(1), with_std),
         Role::Linker => cargo::link::run(words),
     })
 }
