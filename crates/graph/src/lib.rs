@@ -20,7 +20,11 @@ pub mod depth_first;
 pub mod digraph;
 pub mod dominators;
 pub mod index;
+pub mod path_cuts;
 pub mod path_dag;
+pub mod path_increments;
+pub mod path_numbering;
+pub mod spanning_tree;
 
 pub use components::{Component, Components};
 pub use depth_first::{DepthFirst, EdgeKind};
@@ -28,3 +32,6 @@ pub use digraph::{Digraph, Edge};
 pub use dominators::Dominators;
 pub use index::{Index, IndexMap};
 pub use path_dag::{PathCount, PathDag};
+pub use path_increments::PathIncrements;
+pub use path_numbering::PathNumbering;
+pub use spanning_tree::SpanningTree;

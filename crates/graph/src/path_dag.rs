@@ -26,6 +26,7 @@
 //!
 //! Cost O(nodes + edges).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Add;
 
@@ -45,11 +46,12 @@ define_index!(
 pub enum DagEdge {
     /// ENTRY to the first block: the path begins where the function does.
     Enter,
-    /// ENTRY to a loop head: the path begins there.
+    /// ENTRY to a loop head, or to the target of a cut edge: the path begins there.
     LoopStart,
     /// This edge of the control-flow graph.
     Flow(Edge),
-    /// From the source of this retreating edge to EXIT: the path ends with it.
+    /// From the source of this retreating or cut edge to EXIT: the path ends
+    /// with it.
     LoopEnd(Edge),
     /// A block without successors to EXIT: the path ends where the function does.
     Leave,
@@ -67,6 +69,13 @@ pub struct PathDag {
 impl PathDag {
     /// The acyclic graph of `cfg`, which is entered at `first`.
     pub fn new<N: Index>(cfg: &Digraph<N>, first: N) -> Self {
+        Self::with_cuts(cfg, first, &BTreeSet::new())
+    }
+
+    /// The same with the edges of `cuts` treated as retreating edges are: paths
+    /// end and begin there. That is how the number of paths is kept small; see
+    /// [`crate::path_cuts`].
+    pub fn with_cuts<N: Index>(cfg: &Digraph<N>, first: N, cuts: &BTreeSet<Edge>) -> Self {
         let search = DepthFirst::new(cfg, first);
         let node = |block: N| DagNode::new(block.position());
         let entry = DagNode::new(cfg.node_count());
@@ -74,14 +83,17 @@ impl PathDag {
 
         let mut ends = vec![(entry, node(first))];
         let mut kinds = vec![DagEdge::Enter];
-        let is_retreating = |&edge: &Edge| search.kind(edge) == EdgeKind::Retreating;
-        for head in cfg.nodes().filter(|&head| cfg.in_edges(head).iter().any(is_retreating)) {
+        let is_reached = |&edge: &Edge| search.kind(edge) != EdgeKind::Unreached;
+        let is_taken_out = |edge: &Edge| {
+            search.kind(*edge) == EdgeKind::Retreating || cuts.contains(edge) && is_reached(edge)
+        };
+        for head in cfg.nodes().filter(|&head| cfg.in_edges(head).iter().any(is_taken_out)) {
             ends.push((entry, node(head)));
             kinds.push(DagEdge::LoopStart);
         }
         for block in cfg.nodes().filter(|&block| search.is_reached(block)) {
             for &edge in cfg.out_edges(block) {
-                if is_retreating(&edge) {
+                if is_taken_out(&edge) {
                     ends.push((node(block), exit));
                     kinds.push(DagEdge::LoopEnd(edge));
                 } else {
