@@ -233,23 +233,44 @@ impl<'m> Instruction<'m> {
             .map(|raw| Metadata::new(raw, self.module))
     }
 
+    /// The metadata of this kind attached to it, if there is some.
+    pub fn metadata(self, kind: &str) -> Option<Metadata<'m>> {
+        let functions = self.module.functions_table();
+        // SAFETY: the value is an instruction; what is attached to one is a
+        // node, wrapped as a value.
+        unsafe {
+            let node = (functions.LLVMGetMetadata)(self.raw, self.kind_number(kind))?;
+            Some(Metadata::new((functions.LLVMValueAsMetadata)(node), self.module))
+        }
+    }
+
     /// Marks it with metadata of this kind that holds nothing, as sanitizers
     /// and passes ask for (`nosanitize`).
     pub fn mark(self, kind: &str) {
         let functions = self.module.functions_table();
         let context = self.module.context.raw;
-        // SAFETY: pointer and length are those of `kind`; an empty list of
-        // operands may be null; the value is an instruction.
+        // SAFETY: an empty list of operands may be null; the value is an
+        // instruction.
         unsafe {
-            let kind = (functions.LLVMGetMDKindIDInContext)(
-                context,
-                kind.as_ptr().cast(),
-                kind.len() as u32,
-            );
             let node = (functions.LLVMMDNodeInContext2)(context, std::ptr::null_mut(), 0);
             let node = (functions.LLVMMetadataAsValue)(context, node);
-            (functions.LLVMSetMetadata)(self.raw, kind, Some(node));
+            (functions.LLVMSetMetadata)(self.raw, self.kind_number(kind), Some(node));
         }
+    }
+
+    /// Takes the metadata of this kind from it.
+    pub fn unmark(self, kind: &str) {
+        let functions = self.module.functions_table();
+        // SAFETY: the value is an instruction; null stands for none.
+        unsafe { (functions.LLVMSetMetadata)(self.raw, self.kind_number(kind), None) }
+    }
+
+    /// This context's number of a kind of metadata.
+    fn kind_number(self, kind: &str) -> u32 {
+        let (start, length) = (kind.as_ptr().cast(), kind.len() as u32);
+        let functions = self.module.functions_table();
+        // SAFETY: pointer and length are those of `kind`.
+        unsafe { (functions.LLVMGetMDKindIDInContext)(self.module.context.raw, start, length) }
     }
 
     /// The instruction as a call, if it is `call`, `invoke` or `callbr`.

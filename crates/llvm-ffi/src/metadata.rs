@@ -17,6 +17,8 @@ use crate::table::{MetadataRef, ValueRef};
 pub enum MetadataKind {
     /// A string.
     String,
+    /// A list.
+    Tuple,
     /// A source position.
     Location,
     /// A source file.
@@ -51,6 +53,7 @@ impl<'m> Metadata<'m> {
         // SAFETY: the metadata is alive.
         match unsafe { (self.module.functions_table().LLVMGetMetadataKind)(self.raw) } {
             0 => MetadataKind::String,
+            4 => MetadataKind::Tuple,
             5 => MetadataKind::Location,
             15 => MetadataKind::File,
             17 => MetadataKind::Subprogram,
@@ -106,11 +109,15 @@ impl<'m> Metadata<'m> {
         if !matches!(self.kind(), MetadataKind::Subprogram | MetadataKind::LexicalBlock) {
             return None;
         }
-        self.node_operand(1).map(|value| {
-            // SAFETY: operands of nodes are metadata as values.
-            let raw = unsafe { (self.module.functions_table().LLVMValueAsMetadata)(value) };
-            Self::new(raw, self.module)
-        })
+        self.node_operands().get(1).copied().flatten().map(|it| self.unwrapped(it))
+    }
+
+    /// The entries of a list; empty ones are left out.
+    pub fn entries(self) -> Vec<Self> {
+        if self.kind() != MetadataKind::Tuple {
+            return Vec::new();
+        }
+        self.node_operands().into_iter().flatten().map(|it| self.unwrapped(it)).collect()
     }
 
     /// The line a subprogram begins at.
@@ -125,8 +132,9 @@ impl<'m> Metadata<'m> {
         if self.kind() != MetadataKind::Subprogram {
             return None;
         }
+        let operands = self.node_operands();
         [3, 2].into_iter().find_map(|index| {
-            let text = self.string_of(self.node_operand(index)?)?;
+            let text = self.string_of(operands.get(index).copied().flatten()?)?;
             (!text.is_empty()).then_some(text)
         })
     }
@@ -151,19 +159,25 @@ impl<'m> Metadata<'m> {
         Some(join(&directory, &name))
     }
 
-    /// Operand `index` of a node of debug information, as LLVM wraps it.
-    fn node_operand(self, index: usize) -> Option<ValueRef> {
+    /// The operands of a node, as LLVM wraps them.
+    fn node_operands(self) -> Vec<Option<ValueRef>> {
         let functions = self.module.functions_table();
         // SAFETY: the metadata is a node (callers check the kind); the list
         // has room for all operands, which LLVM writes.
-        let operands = unsafe {
+        unsafe {
             let node = (functions.LLVMMetadataAsValue)(self.module.context.raw, self.raw);
             let count = (functions.LLVMGetMDNodeNumOperands)(node) as usize;
             let mut operands = vec![None; count];
             (functions.LLVMGetMDNodeOperands)(node, operands.as_mut_ptr());
             operands
-        };
-        operands.get(index).copied().flatten()
+        }
+    }
+
+    /// An operand as metadata again.
+    fn unwrapped(self, operand: ValueRef) -> Self {
+        // SAFETY: operands are metadata wrapped as values, or constants.
+        let raw = unsafe { (self.module.functions_table().LLVMValueAsMetadata)(operand) };
+        Self::new(raw, self.module)
     }
 
     fn string_of(self, value: ValueRef) -> Option<String> {

@@ -216,6 +216,7 @@ functions! {
     fn LLVMAddCallSiteAttribute(ValueRef, c_uint, AttributeRef);
     fn LLVMRemoveCallSiteEnumAttribute(ValueRef, c_uint, c_uint);
     fn LLVMInstructionGetDebugLoc(ValueRef) -> Option<MetadataRef>;
+    fn LLVMGetMetadata(ValueRef, c_uint) -> Option<ValueRef>;
     fn LLVMSetMetadata(ValueRef, c_uint, Option<ValueRef>);
 
     // Metadata.

@@ -4,6 +4,7 @@
 //! - [`apply`]: a [`backtrail_plan::UnitPlan`] to a module;
 //! - [`object`]: an object file from a module, for compilers that do not take
 //!   bitcode back;
+//! - [`loops`]: loops as they are without debug information;
 //! - [`worker`]: all of it for one unit, in a process of its own.
 //!
 //! There is no analysis here: what to insert where was decided on the model.
@@ -13,6 +14,7 @@
 pub mod apply;
 mod error;
 mod identity;
+pub mod loops;
 pub mod lower;
 pub mod object;
 pub mod worker;

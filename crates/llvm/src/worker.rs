@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use backtrail_llvm_ffi::{Context, Llvm, Module, exit_at_once};
 use backtrail_plan::worker::{Output, Request, Response};
 
-use crate::{Error, apply, lower, object};
+use crate::{Error, apply, loops, lower, object};
 
 /// The unit at work, for the message when LLVM gives up.
 static UNIT_NAME: OnceLock<String> = OnceLock::new();
@@ -123,7 +123,11 @@ fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> 
     let mut order_kept = true;
     match &request.output {
         None => {}
-        Some(Output::Bitcode(path)) => {
+        Some(Output::Bitcode(path) | Output::Unoptimised(path)) => {
+            if matches!(request.output, Some(Output::Unoptimised(_))) {
+                loops::forget_positions(module);
+                module.verify()?;
+            }
             let bitcode = module.to_bitcode()?;
             order_kept = bitcode.order_kept;
             write(path, &bitcode.bytes)?;
