@@ -5,7 +5,7 @@
 //! constructors in `.init_array` (it writes `.ctors`, which lld links and
 //! nothing runs), to give each function and datum a section of its own, and, as
 //! rustc does, to compile `unreachable` to a trap. So the module says it itself:
-//! [`constructors`], [`sections`], [`traps`].
+//! `constructors`, `sections`, `traps`.
 
 mod constructors;
 mod sections;
