@@ -8,6 +8,7 @@
 
 pub mod command;
 pub mod corpus;
+pub mod csmith;
 pub mod demo;
 pub mod layers;
 pub mod packages;

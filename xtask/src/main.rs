@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{corpus, demo, packages::Need, setup, suite, terminal, tidy, workspace};
+use xtask::{corpus, csmith, demo, packages::Need, setup, suite, terminal, tidy, workspace};
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
 #[derive(Parser)]
@@ -28,8 +28,17 @@ enum Verb {
     Test(suite::Options),
     /// Fetch, build and check real programs, and write docs/corpus.md
     Corpus(corpus::Options),
+    /// Compare random programs
+    #[command(subcommand)]
+    Fuzz(Fuzz),
     /// Check what compilers do not: file sizes, unfinished code, links between documents
     Tidy,
+}
+
+#[derive(Subcommand)]
+enum Fuzz {
+    /// C programs that csmith writes, by seed
+    Csmith(csmith::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -50,6 +59,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Demo(options) => demo::run(&options),
         Verb::Test(options) => suite::run(&options),
         Verb::Corpus(options) => corpus::run(&options),
+        Verb::Fuzz(Fuzz::Csmith(options)) => csmith::run(&options),
         Verb::Tidy => tidy::run(&workspace::root()),
     }
 }

@@ -1,7 +1,7 @@
 //! The real programs, as data.
 //!
 //! A recipe is a shell script that runs in a copy of the unpacked source. It
-//! finds in its environment the compilers (`CC`, `CXX`, `CARGO`) and their
+//! finds in its environment the compilers (`CC`, `CXX`, `CARGO_COMMAND`) and their
 //! options (`CFLAGS`, `CXXFLAGS`), `JOBS`, and `AUTOTOOLS`: Debian's patches
 //! leave generated autotools files older than their inputs, and these make
 //! variables keep make from generating them again. A suite finds `WORKLOAD`
@@ -204,8 +204,8 @@ pub const PROGRAMS: &[Program] = &[
         // own; cargo would put its own b3sum back if it were asked to run them.
         build: r#"
             grep -q '^\[workspace\]' Cargo.toml || printf '\n[workspace]\n' >> Cargo.toml
-            $CARGO build --release --locked --features prefer_intrinsics
-            $CARGO test --release --locked --features prefer_intrinsics --no-run
+            $CARGO_COMMAND build --release --locked --features prefer_intrinsics
+            $CARGO_COMMAND test --release --locked --features prefer_intrinsics --no-run
             mkdir -p tests-built
             cp -f target/release/deps/cli_tests-*[0-9a-f] tests-built/cli_tests
             for file in target/release/deps/b3sum-*[0-9a-f]; do

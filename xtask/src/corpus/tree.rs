@@ -37,15 +37,19 @@ impl Compiler {
 
     fn environment(self) -> [(&'static str, &'static str); 3] {
         match self {
-            Compiler::Plain => [("CC", "clang-19"), ("CXX", "clang++-19"), ("CARGO", "cargo")],
+            Compiler::Plain => {
+                [("CC", "clang-19"), ("CXX", "clang++-19"), ("CARGO_COMMAND", "cargo")]
+            }
             Compiler::PlainWithLines => [
                 ("CC", "clang-19 -gline-tables-only"),
                 ("CXX", "clang++-19 -gline-tables-only"),
-                ("CARGO", "cargo"),
+                ("CARGO_COMMAND", "cargo"),
             ],
-            Compiler::Carrying => {
-                [("CC", "backtrail cc"), ("CXX", "backtrail c++"), ("CARGO", "backtrail cargo")]
-            }
+            Compiler::Carrying => [
+                ("CC", "backtrail cc"),
+                ("CXX", "backtrail c++"),
+                ("CARGO_COMMAND", "backtrail cargo"),
+            ],
         }
     }
 }
@@ -73,9 +77,16 @@ impl Workshop {
         self.folder.join(program.name)
     }
 
-    /// The tool.
+    /// The tool, with a cache of its own.
     pub fn backtrail(&self) -> Command {
-        Command::new(self.tool.join("backtrail"))
+        let mut backtrail = Command::new(self.tool.join("backtrail"));
+        backtrail.env("BACKTRAIL_CACHE", self.cache());
+        backtrail
+    }
+
+    /// Where variants are cached.
+    pub fn cache(&self) -> PathBuf {
+        self.folder.join("cache")
     }
 
     /// What changes when the tool does.
@@ -112,8 +123,9 @@ impl Workshop {
     /// Builds a program, unless that has been done with the same recipe and tool.
     pub fn build(&self, program: &Program, compiler: Compiler) -> Result<Built> {
         self.fetch(program)?;
-        let folder = self.of(program).join(compiler.folder());
-        let stamp_file = self.of(program).join(format!("{}.stamp", compiler.folder()));
+        let name = compiler.folder();
+        let folder = self.of(program).join(name);
+        let stamp_file = self.of(program).join(format!("{name}.stamp"));
         let mut stamp = program.build.to_owned();
         if compiler == Compiler::Carrying {
             stamp.push_str(&self.tool_stamp()?);
@@ -127,7 +139,7 @@ impl Workshop {
         }
         let source = self.of(program).join("source");
         command::output(Command::new("cp").arg("-a").arg(&source).arg(&folder))?;
-        let log = self.of(program).join(format!("{}.build.log", compiler.folder()));
+        let log = self.of(program).join(format!("{name}.build.log"));
         let ran = self.script(program, compiler, &folder, program.build, &log, &[])?;
         ensure!(
             ran.success,
@@ -161,7 +173,8 @@ impl Workshop {
         let mut shell = Command::new("timeout");
         shell.arg(PATIENCE.as_secs().to_string()).args(["sh", "-eu", "-c", script]);
         shell.current_dir(folder).env("PATH", path).envs(compiler.environment());
-        for variable in ["CARGO_TARGET_DIR", "MAKEFLAGS", "LANG", "LANGUAGE", "RUSTFLAGS"] {
+        for variable in ["CARGO", "CARGO_TARGET_DIR", "MAKEFLAGS", "LANG", "LANGUAGE", "RUSTFLAGS"]
+        {
             shell.env_remove(variable);
         }
         shell
@@ -172,6 +185,7 @@ impl Workshop {
             .env("FORCE_UNSAFE_CONFIGURE", "1")
             .env("LC_ALL", "C")
             .env("TZ", "UTC")
+            .env("BACKTRAIL_CACHE", self.cache())
             .env("TMPDIR", self.folder.join("temporary"))
             .env("WORKLOAD", workspace::root().join("xtask/corpus").join(program.name))
             .envs(variables.iter().copied())

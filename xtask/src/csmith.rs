@@ -1,0 +1,312 @@
+//! `cargo xtask fuzz csmith`: random C programs, by seed.
+//!
+//! csmith writes closed, deterministic programs that print a checksum of their
+//! variables, and with an argument one after each variable. What such a program
+//! prints must not depend on who compiled it: clang alone, Backtrail, Backtrail
+//! again from the IR without probes, and with every block logged. A program that
+//! takes too long is no answer; another seed takes its place.
+
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::corpus::code::{self, Code};
+use crate::packages::Need;
+use crate::workspace::{self, Profile};
+use crate::{command, setup, terminal};
+
+/// Where Debian's libcsmith-dev has the header that the programs include.
+const HEADERS: &str = "/usr/include/csmith";
+
+/// Seconds that a program itself may take. Its log may grow by gigabytes in a
+/// second, so more patience would fill the disk.
+const PATIENCE: u32 = 1;
+
+/// Seconds that it may take when every block is logged.
+const PATIENCE_LOGGED: u32 = 60;
+
+/// How many programs are compared if nothing else is said.
+const COUNT: u64 = 300;
+
+/// What `cargo xtask fuzz csmith` takes.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    consent: setup::Consent,
+    /// How many programs to compare
+    #[arg(long, default_value_t = COUNT)]
+    count: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many at a time
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+/// How programs are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// `-O0`
+    Zero,
+    /// `-O2`
+    Two,
+}
+
+impl Level {
+    /// Every other seed.
+    pub fn of_seed(seed: u64) -> Level {
+        if seed.is_multiple_of(2) { Level::Zero } else { Level::Two }
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Level::Zero => "-O0",
+            Level::Two => "-O2",
+        }
+    }
+}
+
+/// What came out for one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// All printed the same.
+    Equal,
+    /// It took too long, as itself or with the log.
+    TimedOut,
+    /// They did not.
+    Different(String),
+    /// Backtrail could not make one of them, although clang could.
+    NotMade(String),
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    generated: u64,
+    compiled: u64,
+    timed_out: u64,
+    equal: u64,
+    different: Vec<String>,
+}
+
+impl Tally {
+    fn compared(&self) -> u64 {
+        self.equal + self.different.len() as u64
+    }
+
+    fn note(&mut self, seed: u64, verdict: Verdict) {
+        self.generated += 1;
+        self.compiled += u64::from(!matches!(verdict, Verdict::NotMade(_)));
+        match verdict {
+            Verdict::Equal => self.equal += 1,
+            Verdict::TimedOut => self.timed_out += 1,
+            Verdict::Different(what) | Verdict::NotMade(what) => {
+                println!("{} seed {seed}: {what}", terminal::red("DIFFERENT"));
+                self.different.push(format!("seed {seed}: {what}"));
+            }
+        }
+        if self.generated.is_multiple_of(25) {
+            println!("{self}");
+        }
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tally { generated, compiled, timed_out, equal, different } = self;
+        let different = different.len();
+        write!(
+            f,
+            "{generated} generated, {compiled} compiled, {timed_out} timed out, {equal} equal, \
+             {different} different"
+        )
+    }
+}
+
+/// Runs seeds until `count` programs have been compared.
+pub fn run(options: &Options) -> Result<()> {
+    setup::run(Need::Test, &options.consent)?;
+    let tool = workspace::build_tool(Profile::Release)?;
+    let folder = workspace::target()?.join("csmith");
+    let jobs =
+        options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let mut tally = Tally::default();
+    let mut next = options.seed;
+    // As many seeds as are still wanted, again and again: which ones are taken
+    // does not depend on how many run at a time.
+    while tally.compared() < options.count {
+        let end = next + options.count - tally.compared();
+        run_batch(&tool, &folder, next..end, jobs, &mut tally)?;
+        next = end;
+    }
+    println!("{tally}");
+    ensure!(tally.different.is_empty(), "different: {}", tally.different.join("; "));
+    write_page(options, &tally)
+}
+
+/// Compares the programs of some seeds, several at a time.
+fn run_batch(
+    tool: &Path,
+    folder: &Path,
+    seeds: Range<u64>,
+    jobs: usize,
+    tally: &mut Tally,
+) -> Result<()> {
+    let (seeds, tally) = (Mutex::new(seeds), Mutex::new(tally));
+    let work = || -> Result<()> {
+        loop {
+            let seed = seeds.lock().expect("no thread panics with it").next();
+            let Some(seed) = seed else { return Ok(()) };
+            let place = folder.join(seed.to_string());
+            let verdict = compare(tool, &place, seed, Level::of_seed(seed), PATIENCE)?;
+            tally.lock().expect("no thread panics with it").note(seed, verdict);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+        }
+        Ok(())
+    })
+}
+
+/// Writes what came out to `docs/csmith.md`, if it is the run that page is about.
+fn write_page(options: &Options, tally: &Tally) -> Result<()> {
+    if (options.count, options.seed) != (COUNT, 1) {
+        return Ok(());
+    }
+    let page = format!(
+        "# Random programs\n\n\
+         [csmith](https://github.com/csmith-project/csmith) writes closed, deterministic C programs \
+         that print a checksum of each of their variables. Each is compiled by clang alone and by \
+         `backtrail cc`, every other one at -O0 and at -O2, rebuilt with the empty plan, and with \
+         the block log. All four must print the same and end the same; the code of the empty plan \
+         must be the original's, function by function; and the log must be there. A program that \
+         runs for more than {PATIENCE} s, or whose log takes more than {PATIENCE_LOGGED} s, is \
+         replaced by the next seed.\n\n\
+         ```\n$ cargo xtask fuzz csmith\n{tally}\n```\n\n\
+         The first seed is 1. How many time out depends on the machine; a handful of seeds that do \
+         not are in the test suite, at both levels.\n"
+    );
+    let path = workspace::root().join("docs/csmith.md");
+    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("wrote docs/csmith.md");
+    Ok(())
+}
+
+/// Generates, compiles and runs the program of a seed, which may take `patience`
+/// seconds, in a folder that is made for it and removed unless there is something
+/// to look at.
+pub fn compare(
+    tool: &Path,
+    folder: &Path,
+    seed: u64,
+    level: Level,
+    patience: u32,
+) -> Result<Verdict> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let verdict = Trial { tool, folder, seed, level, patience }.compare()?;
+    if matches!(verdict, Verdict::Equal | Verdict::TimedOut) {
+        std::fs::remove_dir_all(folder)?;
+    }
+    Ok(verdict)
+}
+
+struct Trial<'a> {
+    tool: &'a Path,
+    folder: &'a Path,
+    seed: u64,
+    level: Level,
+    patience: u32,
+}
+
+impl Trial<'_> {
+    fn compare(&self) -> Result<Verdict> {
+        let mut csmith = Command::new("csmith");
+        csmith.arg("--seed").arg(self.seed.to_string()).args(["--output", "x.c"]);
+        command::output(csmith.current_dir(self.folder))
+            .context("csmith comes with Debian's package of that name")?;
+        self.compile("plain", Command::new("clang-19"))?;
+        let Some(plain) = self.execute("plain", self.patience)? else {
+            return Ok(Verdict::TimedOut);
+        };
+        if let Err(error) = self.make() {
+            return Ok(Verdict::NotMade(format!("{error:#}")));
+        }
+        for (name, patience) in
+            [("original", PATIENCE_LOGGED), ("empty", PATIENCE_LOGGED), ("log", PATIENCE_LOGGED)]
+        {
+            let Some(output) = self.execute(name, patience)? else {
+                if name == "log" {
+                    return Ok(Verdict::TimedOut);
+                }
+                return Ok(Verdict::Different(format!("{name} does not end, plain does")));
+            };
+            if (&output.stdout, output.status) != (&plain.stdout, plain.status) {
+                return Ok(Verdict::Different(format!(
+                    "{name} at {} ends with {} and other output",
+                    self.level.option(),
+                    output.status
+                )));
+            }
+        }
+        self.check_code()
+    }
+
+    /// Compiles with Backtrail and derives the variants.
+    fn make(&self) -> Result<()> {
+        let backtrail = || Command::new(self.tool.join("backtrail"));
+        let mut cc = backtrail();
+        cc.arg("cc");
+        self.compile("original", cc)?;
+        for scheme in ["empty", "log"] {
+            let mut derive = backtrail();
+            derive.args(["instrument", "--quiet", "--scheme", scheme, "-o", scheme, "original"]);
+            derive.env("BACKTRAIL_CACHE", self.folder.join("cache"));
+            command::output(derive.current_dir(self.folder))?;
+        }
+        Ok(())
+    }
+
+    /// The empty plan gives back the code, and the log has a record.
+    fn check_code(&self) -> Result<Verdict> {
+        let code = |name: &str| Code::read(&self.folder.join(name));
+        let is_own = |name: &str| name == "main" || name.starts_with("func_");
+        let empty = code::compare(&code("original")?, &code("empty")?, is_own);
+        if empty.identical == 0 || !empty.different.is_empty() || !empty.unmatched.is_empty() {
+            return Ok(Verdict::Different(format!("the empty plan changed code: {empty:?}")));
+        }
+        let records = std::fs::read_dir(self.folder.join("records")).map(Iterator::count);
+        Ok(match records {
+            Ok(1) => Verdict::Equal,
+            Ok(count) => Verdict::Different(format!("{count} records of one process")),
+            Err(error) => Verdict::Different(format!("no records: {error}")),
+        })
+    }
+
+    fn compile(&self, name: &str, mut compiler: Command) -> Result<()> {
+        compiler.args(["-w", self.level.option(), "-I", HEADERS, "-o", name, "x.c"]);
+        command::output(compiler.current_dir(self.folder)).map(drop)
+    }
+
+    /// Runs one of the executables; nothing if it takes too long.
+    fn execute(&self, name: &str, patience: u32) -> Result<Option<Output>> {
+        let mut program = Command::new("timeout");
+        program.arg(patience.to_string()).arg(self.folder.join(name)).arg("1");
+        program.env("BACKTRAIL_DIR", self.folder.join("records"));
+        let output = command::capture(program.current_dir(self.folder))?;
+        match output.status.code() {
+            Some(124) => Ok(None),
+            Some(125..=127) => bail!("cannot run {name} of seed {}", self.seed),
+            _ => Ok(Some(output)),
+        }
+    }
+}
