@@ -59,6 +59,9 @@ pub struct Row {
 /// The two variants.
 const SCHEMES: [&str; 2] = ["empty", "log"];
 
+/// Reasons to be without IR that hold for every program: there is no code in it.
+const NO_CODE: &[&str] = &["read by an option of the linker"];
+
 /// Checks one program.
 pub fn check(workshop: &Workshop, program: &Program) -> Result<Row> {
     let version = workshop.fetch(program)?;
@@ -110,6 +113,11 @@ pub fn check(workshop: &Workshop, program: &Program) -> Result<Row> {
     }
     places.put("original")?;
     judge_suites(&mut row);
+    // Where this machine keeps it says nothing to anybody else.
+    let here = format!("{}/", folder.display());
+    for line in row.notes.iter_mut().chain(&mut row.failures) {
+        *line = line.replace(&here, "");
+    }
     Ok(row)
 }
 
@@ -121,7 +129,8 @@ fn note_carried(program: &Program, carried: &Carried, row: &mut Row) {
     let missing = carried.missing_units();
     row.units = (carried.units.len(), carried.units.len() - missing.len());
     row.functions = carried.function_count();
-    let known = |why: &str| program.native.iter().any(|reason| why.contains(reason));
+    let reasons = || program.native.iter().chain(NO_CODE);
+    let known = |why: &str| reasons().any(|reason| why.contains(reason));
     for unit in missing {
         let list = if known(&unit) { &mut row.notes } else { &mut row.failures };
         list.push(format!("unit not carried: {unit}"));

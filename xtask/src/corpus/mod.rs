@@ -46,7 +46,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let chosen = choose(&options.only)?;
     setup::run(Need::Corpus, &options.consent)?;
-    let workshop = workshop(options.jobs)?;
+    let workshop = workshop(options.jobs, "")?;
     let mut rows = Vec::new();
     for program in chosen {
         let row = match kept(&workshop, program)? {
@@ -62,11 +62,12 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The tool, built as people install it, and the folder to work in.
-pub fn workshop(jobs: Option<usize>) -> Result<Workshop> {
+/// The tool, built as people install it, and the folder to work in; `prefix` is
+/// what the names of build folders begin with.
+pub fn workshop(jobs: Option<usize>, prefix: &'static str) -> Result<Workshop> {
     let tool = workspace::build_tool(Profile::Release)?;
     let jobs = jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
-    Workshop::new(tool, jobs)
+    Workshop::new(tool, jobs, prefix)
 }
 
 /// The programs of these names, or all.

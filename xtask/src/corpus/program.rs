@@ -42,8 +42,10 @@ pub struct Program {
     pub language: Language,
     /// How it is built.
     pub build: &'static str,
-    /// The executables and shared libraries that are replaced by variants.
+    /// The executables that are replaced by variants.
     pub replaced: &'static [&'static str],
+    /// Their own shared libraries, which variants take along.
+    pub libraries: &'static [&'static str],
     /// Its own tests, or a fixed workload.
     pub suite: &'static str,
     /// What the suite is.
@@ -65,7 +67,8 @@ pub const PROGRAMS: &[Program] = &[
         source: Source::Debian("bzip2"),
         language: Language::Clang,
         build: r#"make -j$JOBS CC="$CC" CFLAGS="$CFLAGS -D_FILE_OFFSET_BITS=64" bzip2 bzip2recover"#,
-        replaced: &["bzip2", "bzip2recover", "libbz2.so.1.0.4"],
+        replaced: &["bzip2", "bzip2recover"],
+        libraries: &["libbz2.so.1.0.4"],
         // Else the loader finds the system's library first.
         suite: r#"LD_LIBRARY_PATH=$PWD sh "$WORKLOAD/suite.sh""#,
         tests: "its `make test` and more, one line each",
@@ -78,6 +81,7 @@ pub const PROGRAMS: &[Program] = &[
         language: Language::Clang,
         build: AUTOTOOLS_BUILD,
         replaced: &["gzip"],
+        libraries: &[],
         suite: "make check -C tests -j$JOBS $AUTOTOOLS",
         tests: "`make check`",
         callgrind: None,
@@ -96,6 +100,7 @@ pub const PROGRAMS: &[Program] = &[
                 DEB_HOST_MULTIARCH=x86_64-linux-gnu
         "##,
         replaced: &["src/lua5.4", "src/luac5.4"],
+        libraries: &[],
         suite: r#"
             lua=$PWD/src/lua5.4 luac=$PWD/src/luac5.4
             cd "$WORKLOAD"
@@ -116,6 +121,7 @@ pub const PROGRAMS: &[Program] = &[
         language: Language::Clang,
         build: AUTOTOOLS_BUILD,
         replaced: &["sed/sed"],
+        libraries: &[],
         suite: "make check -j$JOBS SUBDIRS=. $AUTOTOOLS",
         tests: "`make check`, without gnulib's",
         callgrind: None,
@@ -127,6 +133,7 @@ pub const PROGRAMS: &[Program] = &[
         language: Language::Clang,
         build: AUTOTOOLS_BUILD,
         replaced: &["src/grep"],
+        libraries: &[],
         suite: "make check -C tests -j$JOBS $AUTOTOOLS",
         tests: "`make check`, without gnulib's",
         callgrind: None,
@@ -138,6 +145,7 @@ pub const PROGRAMS: &[Program] = &[
         language: Language::Clang,
         build: AUTOTOOLS_BUILD,
         replaced: &["src/flex"],
+        libraries: &[],
         suite: "make -C tests clean $AUTOTOOLS >/dev/null; make check -C tests -j$JOBS $AUTOTOOLS",
         tests: "`make check`: scanners that it generates, compiled and run",
         callgrind: None,
@@ -154,6 +162,7 @@ pub const PROGRAMS: &[Program] = &[
             $CC $CFLAGS -o sqlite3 sqlite3.o shell.o -lpthread -ldl -lm
         "#,
         replaced: &["sqlite3"],
+        libraries: &[],
         suite: r#"
             for test in "$WORKLOAD"/*.sql; do
                 name=$(basename "$test" .sql)
@@ -176,6 +185,7 @@ pub const PROGRAMS: &[Program] = &[
             ln -sf build/ninja ninja
         "#,
         replaced: &["build/ninja", "build/ninja_test"],
+        libraries: &[],
         suite: "(cd build && ./ninja_test) && python3 misc/output_test.py -v",
         tests: "`ninja_test` and `misc/output_test.py`",
         callgrind: None,
@@ -190,7 +200,8 @@ pub const PROGRAMS: &[Program] = &[
                 -DJSONCPP_WITH_POST_BUILD_UNITTEST=OFF -DBUILD_OBJECT_LIBS=OFF
             make -C build -j$JOBS jsoncpp_test
         "#,
-        replaced: &["build/bin/jsoncpp_test", "build/lib/libjsoncpp.so.1.9.5"],
+        replaced: &["build/bin/jsoncpp_test"],
+        libraries: &["build/lib/libjsoncpp.so.1.9.5"],
         suite: "build/bin/jsoncpp_test",
         tests: "`jsoncpp_test`: exceptions, a shared library of its own",
         callgrind: None,
@@ -213,6 +224,7 @@ pub const PROGRAMS: &[Program] = &[
             done
         "#,
         replaced: &["target/release/b3sum", "tests-built/unit_tests"],
+        libraries: &[],
         suite: "tests-built/unit_tests && tests-built/cli_tests",
         tests: "`cargo test`; has a C library built by cc, proc macros, build scripts",
         callgrind: Some("target/release/b3sum --num-threads 1 --no-mmap target/release/b3sum"),

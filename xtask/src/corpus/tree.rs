@@ -62,14 +62,17 @@ pub struct Workshop {
     pub tool: PathBuf,
     /// How many processes a build may run.
     pub jobs: usize,
+    /// What the names of build folders begin with: builds for another purpose
+    /// do not disturb each other.
+    pub prefix: &'static str,
 }
 
 impl Workshop {
     /// In the target folder, with this tool.
-    pub fn new(tool: PathBuf, jobs: usize) -> Result<Workshop> {
+    pub fn new(tool: PathBuf, jobs: usize, prefix: &'static str) -> Result<Workshop> {
         let folder = workspace::target()?.join("corpus");
         std::fs::create_dir_all(folder.join("temporary"))?;
-        Ok(Workshop { folder, tool, jobs })
+        Ok(Workshop { folder, tool, jobs, prefix })
     }
 
     /// The folder of a program.
@@ -123,8 +126,8 @@ impl Workshop {
     /// Builds a program, unless that has been done with the same recipe and tool.
     pub fn build(&self, program: &Program, compiler: Compiler) -> Result<Built> {
         self.fetch(program)?;
-        let name = compiler.folder();
-        let folder = self.of(program).join(name);
+        let name = format!("{}{}", self.prefix, compiler.folder());
+        let folder = self.of(program).join(&name);
         let stamp_file = self.of(program).join(format!("{name}.stamp"));
         let mut stamp = program.build.to_owned();
         if compiler == Compiler::Carrying {
