@@ -36,7 +36,7 @@ const FIRST_STEP_PREFIXES: [&str; 22] = [
 ];
 
 /// Options that only the first step needs, with their value as a word of its own.
-const FIRST_STEP_VALUES: [&str; 29] = [
+const FIRST_STEP_VALUES: [&str; 30] = [
     "-D",
     "-U",
     "-I",
@@ -66,6 +66,7 @@ const FIRST_STEP_VALUES: [&str; 29] = [
     "-load",
     "-add-plugin",
     "-ferror-limit",
+    "-dumpdir",
 ];
 
 /// Options that only the first step needs, as one word.

@@ -76,6 +76,12 @@ pub fn status_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
+/// Whether a status says that clang crashed: a signal, or its own code for an
+/// internal error.
+pub fn is_crash(status: i32) -> bool {
+    status > 128 || status == 70
+}
+
 /// A command that starts `program`; where the words are too many for one, they
 /// go into a response file in `scratch`.
 pub fn command(program: &Path, arguments: &[String], scratch: &Path) -> Result<Command, Error> {
@@ -153,14 +159,12 @@ impl Task<'_> {
         let made = self.scratch.join("unit.o");
         if codegen_args::needs_one_step(&self.job.arguments) {
             return match self.in_one_step(&made)? {
-                0 => self.finish_beside(&made),
-                status => Ok(End::Status(status)),
+                End::Status(0) => self.finish_beside(&made),
+                end => Ok(end),
             };
         }
         let steps = match self.two_steps(&self.job.arguments)? {
-            Err(NoSteps::Compiler(status, _)) if status > 128 || status == 70 => {
-                return Ok(End::Crashed);
-            }
+            Err(NoSteps::Compiler(status, _)) if is_crash(status) => return Ok(End::Crashed),
             Err(NoSteps::Compiler(status, said)) => {
                 self.show(&said);
                 return Ok(End::Status(status));
@@ -174,8 +178,8 @@ impl Task<'_> {
                 steps.object.clone()
             }
             _ => match self.in_one_step(&made)? {
-                0 => made,
-                status => return Ok(End::Status(status)),
+                End::Status(0) => made,
+                end => return Ok(end),
             },
         };
         self.finish(&made, steps)
@@ -211,13 +215,16 @@ impl Task<'_> {
     }
 
     /// Makes the object `made` as clang would.
-    fn in_one_step(&self, made: &Path) -> Result<i32, Error> {
+    fn in_one_step(&self, made: &Path) -> Result<End, Error> {
         let mut command = self.start(&with_output(&self.job.arguments, made))?;
         if !self.shown {
             command.stderr(Stdio::null());
         }
         let status = command.status().map_err(|error| self.not_runnable(error))?;
-        Ok(status_code(status))
+        Ok(match status_code(status) {
+            status if is_crash(status) => End::Crashed,
+            status => End::Status(status),
+        })
     }
 
     fn two_steps(&self, arguments: &[String]) -> Result<Result<TwoSteps, NoSteps>, Error> {
@@ -293,6 +300,10 @@ impl Task<'_> {
             warn(&format!("the IR of {} is not carried: {error}", self.name));
             bytes
         });
+        // Clang puts its output in the place of a link.
+        if self.object.is_symlink() && !self.object.exists() | self.object.is_file() {
+            let _ = std::fs::remove_file(self.object);
+        }
         match output::write_whole(self.object, &bytes, Mode::Data) {
             Ok(()) => Ok(End::Status(0)),
             // Why it cannot be written is for clang to say.

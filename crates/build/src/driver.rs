@@ -43,10 +43,10 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
         arguments.iter().map(|argument| argument.to_str().map(str::to_owned)).collect();
     let Some(texts) = texts else {
         compile::warn("nothing is carried: an argument is not UTF-8");
-        return Err(exec(&driver, &arguments, None));
+        return Err(exec(&driver, &arguments));
     };
     if driver_args::makes_nothing(&texts) {
-        return Err(exec(&driver, &arguments, None));
+        return Err(exec(&driver, &arguments));
     }
     let (texts, for_database) = driver_args::without_database(texts);
     if for_database {
@@ -54,7 +54,7 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
         // ours comes behind it, in silence.
         if texts.iter().any(|text| text == "-") {
             compile::warn("nothing is carried: -MJ with standard input");
-            return Err(exec(&driver, &arguments, None));
+            return Err(exec(&driver, &arguments));
         }
         let status = driver.command().args(&arguments).status();
         let status = status.map_err(|error| clang::not_runnable(&driver.program, error))?;
@@ -65,11 +65,12 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
     let words = driver.mode.map(str::to_owned).into_iter().chain(jobs::for_terminal(texts));
     let words: Vec<String> = words.collect();
     let Some(mut jobs) = job_templates::ask(&driver.program, &words)? else {
-        return Err(exec(&driver, &arguments, None));
+        return Err(exec(&driver, &arguments));
     };
     if !jobs.jobs.iter().any(is_ours) {
-        return Err(exec(&driver, &arguments, None));
+        return Err(exec(&driver, &arguments));
     }
+    jobs::set_width(&mut jobs.jobs);
     let scratch = tempfile::Builder::new().prefix("backtrail-cc-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
     let folder = std::path::absolute(scratch.path()).map_err(Error::read(scratch.path()))?;
@@ -93,24 +94,23 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
     match build.run(&jobs)? {
         Finished::Status(status) => Ok(status),
         Finished::Crashed(input) => {
-            let error = exec(&driver, &arguments, input.as_deref());
-            drop(scratch);
-            Err(error)
+            // Once more, by clang alone. Not as [`exec`]: our folder is to go.
+            let mut command = driver.command();
+            command.args(&arguments);
+            if let Some(input) = input {
+                command.stdin(File::open(&input).map_err(Error::read(&input))?);
+            }
+            let status = command.status();
+            status
+                .map(compile::status_code)
+                .map_err(|error| clang::not_runnable(&driver.program, error))
         }
     }
 }
 
 /// Becomes clang. Returns only if that fails.
-fn exec(driver: &Driver, arguments: &[OsString], input: Option<&Path>) -> Error {
-    let mut command = driver.command();
-    command.args(arguments);
-    if let Some(input) = input {
-        match File::open(input) {
-            Ok(file) => command.stdin(file),
-            Err(error) => return Error::read(input)(error),
-        };
-    }
-    clang::not_runnable(&driver.program, command.exec())
+fn exec(driver: &Driver, arguments: &[OsString]) -> Error {
+    clang::not_runnable(&driver.program, driver.command().args(arguments).exec())
 }
 
 /// What a job that matters to us does.
@@ -136,7 +136,7 @@ fn spool_input(jobs: &Jobs, scratch: &Path) -> Result<Option<PathBuf>, Error> {
 fn rename_intermediates(jobs: &mut [Job], scratch: &Path) {
     for index in 0..jobs.len() {
         let Some(output) = jobs[index].value("-o").map(str::to_owned) else { continue };
-        if !jobs[index + 1..].iter().any(|job| job.has(&output)) {
+        if !is_temporary(&output) || !jobs[index + 1..].iter().any(|job| job.has(&output)) {
             continue;
         }
         let name = Path::new(&output).file_name().unwrap_or_default();
@@ -145,6 +145,19 @@ fn rename_intermediates(jobs: &mut [Job], scratch: &Path) {
         all.filter(|argument| **argument == output)
             .for_each(|argument| argument.clone_from(&renamed));
     }
+}
+
+/// Whether clang chose this name, as LLVM's `createTemporaryFile` does: in the
+/// folder for such files, `STEM-1a2b3c.ENDING`.
+fn is_temporary(path: &str) -> bool {
+    let folder = ["TMPDIR", "TMP", "TEMP", "TEMPDIR"].iter().find_map(std::env::var_os);
+    let folder = folder.map_or(PathBuf::from("/tmp"), PathBuf::from);
+    let path = Path::new(path);
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let random = stem.rsplit_once('-').is_some_and(|(_, random)| {
+        random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    random && path.parent() == Some(&folder)
 }
 
 /// One command line's work.
@@ -279,7 +292,7 @@ impl Build<'_> {
         let output = job.value("-o").filter(|output| *output != "-").map(Path::new);
         let (Some(source), Some(output)) = (compile::source_of(job), output) else {
             let status = self.run_plainly(job)?;
-            return Ok(if is_crash(status) { End::Crashed } else { End::Status(status) });
+            return Ok(if compile::is_crash(status) { End::Crashed } else { End::Status(status) });
         };
         let source = match source {
             Ok(source) => source,
@@ -314,7 +327,7 @@ impl Build<'_> {
     fn compile_without_ir(&self, job: &Job, output: &Path, why: &str) -> Result<End, Error> {
         let name = job.arguments.last().map_or("a unit", String::as_str);
         let status = self.run_plainly(job)?;
-        if is_crash(status) {
+        if compile::is_crash(status) {
             return Ok(End::Crashed);
         }
         if status == 0 {
@@ -333,7 +346,7 @@ impl Build<'_> {
             return Ok(End::Status(0));
         };
         let source = original_source(jobs, index);
-        let name = source.unwrap_or_else(|| job.arguments.last().cloned().unwrap_or_default());
+        let name = source.unwrap_or_else(|| "assembly".to_owned());
         let why = match origin(jobs, index) {
             Origin::Assembly => "assembly",
             _ => match self.next_direct_job(job)? {
@@ -394,8 +407,7 @@ impl Build<'_> {
 
 /// The place of the earlier job whose output job `index` reads.
 fn maker_of_input(jobs: &[Job], index: usize) -> Option<usize> {
-    let input = jobs[index].arguments.last()?;
-    jobs[..index].iter().rposition(|job| job.value("-o") == Some(input))
+    jobs[..index].iter().rposition(|job| job.value("-o").is_some_and(|made| jobs[index].has(made)))
 }
 
 /// What the object made by job `index` comes from.
@@ -415,13 +427,7 @@ fn original_source(jobs: &[Job], mut index: usize) -> Option<String> {
     while let Some(maker) = maker_of_input(jobs, index) {
         index = maker;
     }
-    jobs[index].arguments.last().cloned()
-}
-
-/// Whether a status says that clang crashed: a signal, or its own code for an
-/// internal error.
-fn is_crash(status: i32) -> bool {
-    status > 128 || status == 70
+    jobs[index].arguments.iter().rev().find(|word| !word.starts_with('-') || *word == "-").cloned()
 }
 
 fn is_assembler(job: &Job) -> bool {

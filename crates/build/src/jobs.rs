@@ -71,34 +71,42 @@ pub fn ask(clang: &Path, arguments: &[String]) -> Result<Option<Jobs>, Error> {
 }
 
 /// Asked through a pipe, clang finds no terminal: `arguments` with options that
-/// say what it would have found (`Process::StandardErrHasColors` and
-/// `StandardErrColumns` in LLVM).
+/// say what it would have found (`Process::StandardErrHasColors` in LLVM).
 pub fn for_terminal(arguments: Vec<String>) -> Vec<String> {
-    if !io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() || !has_colours() {
         return arguments;
     }
-    let mut words = Vec::with_capacity(arguments.len() + 2);
-    let colours = has_colours();
-    if colours {
-        words.push("-fcolor-diagnostics".to_owned());
-    }
-    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<u32>().ok());
-    words.extend(columns.filter(|&columns| columns > 0).map(|n| format!("-fmessage-length={n}")));
-    words.extend(arguments.into_iter().map(|word| match word.as_str() {
-        "-fdiagnostics-color=auto" if colours => "-fdiagnostics-color=always".to_owned(),
+    // Asked for in words, colours come even so.
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let first = (!refused).then(|| "-fcolor-diagnostics".to_owned());
+    let rest = arguments.into_iter().map(|word| match word.as_str() {
+        "-fdiagnostics-color=auto" => "-fdiagnostics-color=always".to_owned(),
         _ => word,
-    }));
-    words
+    });
+    first.into_iter().chain(rest).collect()
 }
 
-/// Whether standard error is a terminal that clang would use colours on.
-pub fn has_colours() -> bool {
+/// Tells the compiler jobs how wide the terminal is, as the driver would
+/// (`Process::StandardErrColumns`).
+pub fn set_width(jobs: &mut [Job]) {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<u32>().ok());
+    let Some(columns) = columns.filter(|&columns| columns > 0) else { return };
+    if !io::stderr().is_terminal() {
+        return;
+    }
+    for job in jobs.iter_mut().filter(|job| job.is_cc1()) {
+        if !job.has_prefix("-fmessage-length=") {
+            job.arguments.insert(1, format!("-fmessage-length={columns}"));
+        }
+    }
+}
+
+/// Whether the terminal is one that clang would use colours on.
+fn has_colours() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();
-    let knows = ["ansi", "cygwin", "linux"].contains(&&*term)
+    ["ansi", "cygwin", "linux"].contains(&&*term)
         || ["screen", "xterm", "vt100", "rxvt"].iter().any(|prefix| term.starts_with(prefix))
-        || term.ends_with("color");
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    knows && !refused && io::stderr().is_terminal()
+        || term.ends_with("color")
 }
 
 /// Reads what `-###` printed.
