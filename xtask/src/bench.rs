@@ -1,1 +1,28 @@
-//! `cargo xtask bench build`: what building through `backtrail cc` costs.
+//! `cargo xtask bench`: what Backtrail costs.
+//!
+//! Everything is decided on CPU time ([`cost`]), and what is compared is run in
+//! turns, several times, and the least is taken: other work on the machine can
+//! only add to it.
+
+pub mod anatomy;
+pub mod build;
+pub mod commands;
+pub mod cost;
+pub mod report;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Compiling against plain clang, what is carried, deriving a variant
+    Build(build::Options),
+}
+
+/// Measures it.
+pub fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Build(options) => build::run(options),
+    }
+}

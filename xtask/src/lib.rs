@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod command;
 pub mod corpus;
 pub mod csmith;

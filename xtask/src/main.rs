@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{corpus, csmith, demo, packages::Need, setup, suite, terminal, tidy, workspace};
+use xtask::{bench, corpus, csmith, demo, packages::Need, setup, suite, terminal, tidy, workspace};
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
 #[derive(Parser)]
@@ -31,6 +31,9 @@ enum Verb {
     /// Compare random programs
     #[command(subcommand)]
     Fuzz(Fuzz),
+    /// Measure what Backtrail costs
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Check what compilers do not: file sizes, unfinished code, links between documents
     Tidy,
 }
@@ -60,6 +63,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Test(options) => suite::run(&options),
         Verb::Corpus(options) => corpus::run(&options),
         Verb::Fuzz(Fuzz::Csmith(options)) => csmith::run(&options),
+        Verb::Bench(bench) => bench::run(&bench),
         Verb::Tidy => tidy::run(&workspace::root()),
     }
 }
