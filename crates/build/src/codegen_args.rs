@@ -191,6 +191,20 @@ pub fn second_step(arguments: &[String]) -> Vec<String> {
     kept
 }
 
+/// Between the two: the options for optimising bitcode that step one left
+/// unoptimised, to `bitcode`, without input.
+pub fn optimising_step(arguments: &[String], bitcode: &str) -> Vec<String> {
+    let mut words = second_step(arguments);
+    words.retain(|word| word != "-disable-llvm-passes");
+    for word in &mut words {
+        if word == "-emit-obj" {
+            *word = "-emit-llvm-bc".to_owned();
+        }
+    }
+    words.extend(["-emit-llvm-uselists", "-o", bitcode].map(str::to_owned));
+    words
+}
+
 /// Whether the user asked for debug information.
 pub fn debug_wanted(arguments: &[String]) -> bool {
     arguments.iter().any(|word| word.starts_with("-debug-info-kind="))
@@ -198,6 +212,14 @@ pub fn debug_wanted(arguments: &[String]) -> bool {
 
 /// Whether the object must be made in one step: see [`ONE_STEP_PREFIXES`].
 pub fn needs_one_step(arguments: &[String]) -> bool {
+    // The memory sanitizer tells origins apart by lines where it has them
+    // (LLVM's -msan-disambiguate-warning-threshold), which changes its code.
+    let goes_by_lines = |word: &String| {
+        word.strip_prefix("-fsanitize=").is_some_and(|list| list.split(',').any(|s| s == "memory"))
+    };
+    if !debug_wanted(arguments) && arguments.iter().any(goes_by_lines) {
+        return true;
+    }
     let prefixed = |word: &String| ONE_STEP_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
     // The values of these options may look like anything.
     let mut words = arguments.iter();

@@ -35,7 +35,7 @@ use crate::codegen_args::{self, Source};
 use crate::jobs::Job;
 use crate::output::{self, Mode};
 use crate::response_file::quote;
-use crate::{Error, worker};
+use crate::{Error, endless_loops, worker};
 
 /// Longer command lines go into a response file.
 const LONG_COMMAND: usize = 100_000;
@@ -145,6 +145,15 @@ struct TwoSteps {
     silent: bool,
 }
 
+/// What the worker made of the first step's bitcode.
+struct Lowered {
+    model: Unit,
+    bitcode: PathBuf,
+    /// What code is to be generated from.
+    to_generate: PathBuf,
+    loops_by_position: bool,
+}
+
 /// Why the two steps gave nothing.
 enum NoSteps {
     /// The compiler ended with this status, having said this.
@@ -229,23 +238,107 @@ impl Task<'_> {
 
     fn two_steps(&self, arguments: &[String]) -> Result<Result<TwoSteps, NoSteps>, Error> {
         let debug_wanted = codegen_args::debug_wanted(arguments);
+        let loops_matter = !debug_wanted && endless_loops::matter_under(arguments);
+        let apart = loops_matter
+            && self.source_text().is_some_and(|text| endless_loops::seem_to_be_in(&text));
+        let mut said = match self.first_step(arguments, apart)? {
+            Ok(said) => said,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let mut lowered = match self.lower(debug_wanted) {
+            Ok(lowered) => lowered,
+            Err(why) => return Ok(Err(NoSteps::Ours(why))),
+        };
+        if lowered.loops_by_position && loops_matter && !apart {
+            said = match self.first_step(arguments, true)? {
+                Ok(said) => said,
+                Err(failed) => return Ok(Err(failed)),
+            };
+            lowered = match self.lower(debug_wanted) {
+                Ok(lowered) => lowered,
+                Err(why) => return Ok(Err(NoSteps::Ours(why))),
+            };
+        }
+        let Lowered { model, bitcode, to_generate, .. } = lowered;
+        let options = codegen_args::second_step(arguments);
+        let object = self.scratch.join("generated.o");
+        let absolute = codegen_args::with_absolute(&options, &["-split-dwarf-output"]);
+        let silent = match generate(&self.job.program, &absolute, &to_generate, &object) {
+            Ok(said) => said.is_empty(),
+            Err(why) => return Ok(Err(NoSteps::Ours(why))),
+        };
+        let bitcode = std::fs::read(&bitcode).map_err(Error::read(&bitcode))?;
+        Ok(Ok(TwoSteps { bitcode, model, options, object, said, silent }))
+    }
+
+    /// What is compiled, if it can be looked at.
+    fn source_text(&self) -> Option<Vec<u8>> {
+        std::fs::read(self.input.unwrap_or(Path::new(&self.source.path))).ok()
+    }
+
+    /// The first step, to `unit.bc`: what the compiler said. If `apart`, the
+    /// optimiser runs on its own, on loops as they are without line tables.
+    fn first_step(
+        &self,
+        arguments: &[String],
+        apart: bool,
+    ) -> Result<Result<Vec<u8>, NoSteps>, Error> {
         let bitcode = self.scratch.join("unit.bc");
-        let first =
-            codegen_args::first_step(arguments, &bitcode.display().to_string(), debug_wanted);
-        let mut command = self.start(&first)?;
-        let output = command
+        let compiled = if apart { self.scratch.join("unoptimised.bc") } else { bitcode.clone() };
+        let debug_wanted = codegen_args::debug_wanted(arguments);
+        let mut words =
+            codegen_args::first_step(arguments, &compiled.display().to_string(), debug_wanted);
+        if apart {
+            words.insert(1, "-disable-llvm-passes".to_owned());
+        }
+        let output = self
+            .start(&words)?
             .stdout(Stdio::inherit())
             .stderr(Stdio::piped())
             .spawn()
             .and_then(|child| child.wait_with_output())
             .map_err(|error| self.not_runnable(error))?;
         let status = status_code(output.status);
-        if status != 0 || !bitcode.exists() {
+        if status != 0 || !compiled.exists() {
             return Ok(Err(NoSteps::Compiler(status, output.stderr)));
         }
+        // What the optimiser says, it says better with the source before it.
+        if apart && !self.optimise(arguments, &compiled, &bitcode) {
+            return self.first_step(arguments, false);
+        }
+        Ok(Ok(output.stderr))
+    }
 
+    /// Optimises `unoptimised` to `bitcode`; whether that went without a word.
+    fn optimise(&self, arguments: &[String], unoptimised: &Path, bitcode: &Path) -> bool {
+        let prepared = self.scratch.join("prepared.bc");
+        let request = Request {
+            library: self.compiler.library.clone(),
+            bitcode: unoptimised.to_owned(),
+            name: self.name.to_owned(),
+            lower: false,
+            plan: None,
+            strip_debug: false,
+            output: Some(Output::Unoptimised(prepared.clone())),
+        };
+        if worker::call(&request).is_err() {
+            return false;
+        }
+        let words = codegen_args::optimising_step(arguments, &bitcode.display().to_string());
+        let output = Command::new(&self.job.program)
+            .args(words)
+            .args(["-x", "ir"])
+            .arg(&prepared)
+            .stdin(Stdio::null())
+            .output();
+        output.is_ok_and(|output| output.status.success() && output.stderr.is_empty())
+    }
+
+    /// The program model of `unit.bc`, and bitcode without line tables that
+    /// were not asked for. On failure, why.
+    fn lower(&self, debug_wanted: bool) -> Result<Lowered, String> {
+        let bitcode = self.scratch.join("unit.bc");
         let stripped = self.scratch.join("stripped.bc");
-        let to_generate = if debug_wanted { &bitcode } else { &stripped };
         let request = Request {
             library: self.compiler.library.clone(),
             bitcode: bitcode.clone(),
@@ -253,25 +346,16 @@ impl Task<'_> {
             lower: true,
             plan: None,
             strip_debug: !debug_wanted,
-            output: (!debug_wanted).then(|| Output::Bitcode(to_generate.clone())),
+            output: (!debug_wanted).then(|| Output::Bitcode(stripped.clone())),
         };
-        let model = match worker::call(&request) {
-            Ok(Response::Done { unit: Some(model), .. }) => *model,
-            Ok(_) => {
-                let why = "the LLVM worker gave no program model".to_owned();
-                return Ok(Err(NoSteps::Ours(why)));
+        let to_generate = if debug_wanted { bitcode.clone() } else { stripped };
+        match worker::call(&request) {
+            Ok(Response::Done { unit: Some(model), loops_by_position, .. }) => {
+                Ok(Lowered { model: *model, bitcode, to_generate, loops_by_position })
             }
-            Err(error) => return Ok(Err(NoSteps::Ours(reason(error, self.name)))),
-        };
-        let options = codegen_args::second_step(arguments);
-        let object = self.scratch.join("generated.o");
-        let absolute = codegen_args::with_absolute(&options, &["-split-dwarf-output"]);
-        let silent = match generate(&self.job.program, &absolute, to_generate, &object) {
-            Ok(said) => said.is_empty(),
-            Err(why) => return Ok(Err(NoSteps::Ours(why))),
-        };
-        let bitcode = std::fs::read(&bitcode).map_err(Error::read(&bitcode))?;
-        Ok(Ok(TwoSteps { bitcode, model, options, object, said: output.stderr, silent }))
+            Ok(_) => Err("the LLVM worker gave no program model".to_owned()),
+            Err(error) => Err(reason(error, self.name)),
+        }
     }
 
     /// Writes the unit's object: `made` with the record of what `steps` gave.

@@ -21,6 +21,7 @@ pub mod codegen_args;
 pub mod compile;
 pub mod driver;
 mod driver_args;
+pub mod endless_loops;
 mod error;
 pub mod job_templates;
 pub mod jobs;

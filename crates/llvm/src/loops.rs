@@ -14,6 +14,15 @@ use backtrail_llvm_ffi::{Metadata, MetadataKind, Module};
 
 const LOOP: &str = "llvm.loop";
 
+/// Whether there are loop identities that hold nothing but source positions.
+pub fn has_positions_only(module: &Module<'_>) -> bool {
+    let mut blocks = module.functions().into_iter().flat_map(|function| function.blocks());
+    blocks.any(|block| {
+        let terminator = block.instructions().last();
+        terminator.and_then(|it| it.metadata(LOOP)).is_some_and(holds_only_positions)
+    })
+}
+
 /// Takes away loop identities that hold nothing but source positions; how many.
 pub fn forget_positions(module: &Module<'_>) -> usize {
     let mut forgotten = 0;

@@ -109,6 +109,7 @@ fn read<'c>(context: &'c Context<'c>, request: &Request) -> Result<Module<'c>, E
 
 fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> {
     let unit = request.lower.then(|| Box::new(lower::lower(module, &request.name)));
+    let loops_by_position = request.lower && loops::has_positions_only(module);
     let mut changed = false;
     if let Some(plan) = &request.plan {
         apply::apply(module, plan)?;
@@ -134,7 +135,7 @@ fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> 
         }
         Some(Output::Object { path, codegen }) => write(path, &object::emit(module, codegen)?)?,
     }
-    Ok(Response::Done { unit, order_kept })
+    Ok(Response::Done { unit, order_kept, loops_by_position })
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {

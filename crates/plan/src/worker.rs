@@ -78,6 +78,9 @@ pub enum Response {
         /// Whether the order of uses within LLVM, on which code generation
         /// depends, was kept in the bitcode written.
         order_kept: bool,
+        /// Whether the unit, as it was read, has loop identities that hold
+        /// nothing but source positions (see [`Output::Unoptimised`]).
+        loops_by_position: bool,
     },
     /// It could not be done: one line for a person.
     Failed(String),

@@ -138,7 +138,7 @@ pub fn serve_bytes(bytes: &[u8]) -> (Response, Output) {
 /// Has a worker serve a request that it must be able to.
 pub fn serve_done(request: &Request) -> Option<Box<Unit>> {
     match serve(request) {
-        Response::Done { unit, order_kept } => {
+        Response::Done { unit, order_kept, .. } => {
             assert!(order_kept);
             unit
         }
