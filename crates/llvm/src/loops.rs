@@ -16,7 +16,7 @@ const LOOP: &str = "llvm.loop";
 
 /// Whether there are loop identities that hold nothing but source positions.
 pub fn has_positions_only(module: &Module<'_>) -> bool {
-    let mut blocks = module.functions().into_iter().flat_map(|function| function.blocks());
+    let mut blocks = module.functions().flat_map(|function| function.blocks());
     blocks.any(|block| {
         let terminator = block.instructions().last();
         terminator.and_then(|it| it.metadata(LOOP)).is_some_and(holds_only_positions)

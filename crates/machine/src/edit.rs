@@ -178,7 +178,9 @@ pub fn edit(bytes: &[u8], edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
     }
 
     // Headers at the end can go altogether: nothing refers to a removed section.
-    while sections.len() > names + 1 && sections.last().is_some_and(|last| last.kind == elf::SHT_NULL.0) {
+    while sections.len() > names + 1
+        && sections.last().is_some_and(|last| last.kind == elf::SHT_NULL.0)
+    {
         sections.pop();
     }
 

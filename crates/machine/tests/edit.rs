@@ -72,7 +72,9 @@ fn an_object_with_a_section_links_archives_and_concatenates() {
 fn an_executable_with_a_section_runs_and_survives_strip() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("b");
-    for options in [&["-O2"][..], &["-no-pie"], &["-static"], &["-static-pie"], &["-g", "-fuse-ld=lld"]] {
+    for options in
+        [&["-O2"][..], &["-no-pie"], &["-static"], &["-static-pie"], &["-g", "-fuse-ld=lld"]]
+    {
         let bytes = add(&compile(folder.path(), "a", options));
         write_program(&program, &bytes);
         assert_eq!(run(&mut Command::new(&program)), "42\n", "{options:?}");
@@ -95,7 +97,8 @@ fn removing_gives_the_bytes_back() {
     let plain = compile(folder.path(), "a", &["-O2", "-g"]);
     let large = vec![7; 100_000];
     let grown =
-        edit(&plain, &Edit { add: &[NewSection { name: NAME, data: &large }], ..Edit::default() }).unwrap();
+        edit(&plain, &Edit { add: &[NewSection { name: NAME, data: &large }], ..Edit::default() })
+            .unwrap();
     let shrunk = edit(&grown, &Edit { remove: &[NAME], ..Edit::default() }).unwrap();
     assert!(contents(&shrunk).is_none());
     assert!(shrunk.len() < plain.len() + 1000, "{} against {}", shrunk.len(), plain.len());
@@ -136,13 +139,21 @@ fn an_object_tells_its_symbols_and_a_library_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let object = compile(folder.path(), "a.o", &["-c"]);
     let symbols = Elf::parse(&object).unwrap().defined_symbols();
-    let symbols: Vec<_> = symbols.iter().map(|symbol| (symbol.name.as_str(), symbol.weak)).collect();
+    let symbols: Vec<_> =
+        symbols.iter().map(|symbol| (symbol.name.as_str(), symbol.weak)).collect();
     assert_eq!(symbols, [("main", false), ("once", true), ("twice", false)]);
 
     let library = compile(
         folder.path(),
         "liba.so",
-        &["-shared", "-fPIC", "-Wl,-soname,liba.so.1", "-Wl,-rpath,$ORIGIN/x:/y", "-lm", "-Wl,--no-as-needed"],
+        &[
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,liba.so.1",
+            "-Wl,-rpath,$ORIGIN/x:/y",
+            "-lm",
+            "-Wl,--no-as-needed",
+        ],
     );
     let elf = Elf::parse(&library).unwrap();
     assert_eq!(elf.kind().unwrap(), Kind::SharedLibrary);
