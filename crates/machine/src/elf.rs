@@ -74,8 +74,7 @@ impl<'data> Elf<'data> {
             .elf_program_headers()
             .iter()
             .any(|header| header.p_type(LE) == elf::PT_INTERP);
-        interpreted
-            || self.dynamic(elf::DT_FLAGS_1).any(|flags| flags & u64::from(elf::DF_1_PIE.0) != 0)
+        interpreted || self.dynamic(elf::DT_FLAGS_1).any(|flags| flags & elf::DF_1_PIE.0 != 0)
     }
 
     fn dynamic(&self, tag: elf::DynamicTag) -> impl Iterator<Item = u64> + '_ {
