@@ -390,9 +390,9 @@ impl Build<'_> {
             let jobs = jobs::ask(&self.driver.program, &words)?.map(|jobs| jobs.jobs);
             self.direct = Some(jobs.unwrap_or_default());
         }
-        let objects =
+        let mut objects =
             self.direct.iter().flatten().filter(|job| job.is_cc1() && job.has("-emit-obj"));
-        let direct = objects.skip(self.indirect_units).next().cloned();
+        let direct = objects.nth(self.indirect_units).cloned();
         self.indirect_units += 1;
         let same = |direct: &Job| direct.value("-main-file-name") == job.value("-main-file-name");
         // The last job of -fembed-bitcode has no name.

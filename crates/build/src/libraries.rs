@@ -6,6 +6,7 @@
 //! program opens by itself (`dlopen`) cannot be known; derive it on its own.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 use backtrail_machine::elf::Elf;
@@ -29,9 +30,9 @@ pub fn own_libraries(program: &Carried) -> Result<BTreeMap<String, Carried>, Err
     let mut found = BTreeMap::new();
     let mut pending = own_needs(program)?;
     while let Some((name, library)) = pending.pop() {
-        if !found.contains_key(&name) {
+        if let Entry::Vacant(entry) = found.entry(name) {
             pending.extend(own_needs(&library)?);
-            found.insert(name, library);
+            entry.insert(library);
         }
     }
     Ok(found)

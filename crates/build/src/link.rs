@@ -7,8 +7,6 @@
 //! carried, so that the build tree may go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -128,18 +126,19 @@ fn attach_recipe_with(
     output::write_whole(output, &edited.map_err(machine())?, Mode::Program)
 }
 
-/// Whether a file that is linked is bitcode (`-flto`).
+/// Whether a file that is linked is bitcode, or holds it (`-flto`).
 fn links_bitcode(command: &LinkCommand<'_>) -> bool {
-    let starts_so = |path: &String| {
-        let mut head = [0; 4];
-        let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-        read.is_ok() && is_bitcode(&head)
+    let holds_bitcode = |path: &String| {
+        std::fs::read(path).is_ok_and(|bytes| is_bitcode(&bytes) || holds(&bytes, FAT_SECTION))
     };
     command.arguments.iter().any(|argument| match argument {
-        LinkArg::File(path) => starts_so(path),
+        LinkArg::File(path) => Path::new(path).is_file() && holds_bitcode(path),
         _ => false,
     })
 }
+
+/// The section of an object that was compiled with `-ffat-lto-objects`.
+const FAT_SECTION: &str = ".llvm.lto";
 
 fn is_bitcode(bytes: &[u8]) -> bool {
     bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(b"\xDE\xC0\x17\x0B")
@@ -176,7 +175,7 @@ struct Recorder<'a> {
 /// What the bytes of a linked file are.
 enum Contents<'a> {
     Archive,
-    Elf(Elf<'a>),
+    Elf(Box<Elf<'a>>),
     /// Bitcode, a linker script, anything else.
     Other,
 }
@@ -185,7 +184,7 @@ fn classify(bytes: &[u8]) -> Contents<'_> {
     if bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n") {
         return Contents::Archive;
     }
-    Elf::parse(bytes).map_or(Contents::Other, Contents::Elf)
+    Elf::parse(bytes).map_or(Contents::Other, |elf| Contents::Elf(Box::new(elf)))
 }
 
 impl<'a> Recorder<'a> {
@@ -354,7 +353,7 @@ impl<'a> Recorder<'a> {
             IrState::Missing { why } => Some(why),
             _ => None,
         }) {
-            let fat = elf.section_names().iter().any(|name| name == ".llvm.lto");
+            let fat = elf.section_names().iter().any(|name| name == FAT_SECTION);
             let kind = native(bytes, why);
             if fat && !units.iter().any(|unit| self.linked.contains(&unit.meta.id)) {
                 self.absent.extend(units);
