@@ -9,11 +9,11 @@
 //!        after rustc: records into                               before the link: records into
 //!        the objects of libraries                                the crate's objects; after it: the recipe
 //! ```
-//! [`rustc`] compiles one crate, [`units`] turns what rustc left behind into
-//! records, [`link`] is the linker rustc calls, [`library`] the archive it
-//! writes itself, [`standard_library`] the crates that came with the compiler,
+//! [`rustc`] compiles one crate, `units` turns what rustc left behind into
+//! records, [`link`] is the linker rustc calls, `library` the archive it
+//! writes itself, `standard_library` the crates that came with the compiler,
 //! which take part on request. [`config`] reads the two settings of cargo's configuration
-//! that would otherwise be hidden by ours, [`names`] holds the names under
+//! that would otherwise be hidden by ours, `names` holds the names under
 //! which this program is started.
 //!
 //! # Why this way
@@ -66,6 +66,9 @@ pub const STD_VARIABLE: &str = "BACKTRAIL_STD";
 /// The environment variable that holds the user's own `RUSTC_WRAPPER`.
 const WRAPPER_VARIABLE: &str = "BACKTRAIL_RUSTC_WRAPPER";
 
+/// The environment variable that is set when a target is named.
+const TARGET_VARIABLE: &str = "BACKTRAIL_TARGET";
+
 /// The environment variable that names the folder of [`names`].
 const NAMES_VARIABLE: &str = "BACKTRAIL_NAMES";
 
@@ -87,6 +90,10 @@ pub fn run(arguments: &[OsString]) -> Result<i32, Error> {
     match config.wrapper() {
         Some(wrapper) => cargo.env(WRAPPER_VARIABLE, wrapper),
         None => cargo.env_remove(WRAPPER_VARIABLE),
+    };
+    match config.names_target(arguments) {
+        true => cargo.env(TARGET_VARIABLE, "1"),
+        false => cargo.env_remove(TARGET_VARIABLE),
     };
     let compilers = [("CC", names::CC), ("CXX", names::CXX)];
     let wanted: Vec<_> =

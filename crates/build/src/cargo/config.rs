@@ -77,6 +77,13 @@ impl Config {
         })
     }
 
+    /// Whether the user names a target, as far as can be seen.
+    pub fn names_target(&self, arguments: &[OsString]) -> bool {
+        !values(arguments, "--target").is_empty()
+            || env::var_os("CARGO_BUILD_TARGET").is_some_and(|target| !target.is_empty())
+            || self.find("build", "target").is_some()
+    }
+
     /// Whether the user chose the compiler that the `cc` crate calls `kind`
     /// (`CC` or `CXX`).
     pub fn chooses_compiler(&self, kind: &str) -> bool {
@@ -169,6 +176,14 @@ mod tests {
     fn a_compiler_in_the_configuration_is_a_choice() {
         assert!(config(&["[env]\nCC_x86_64-unknown-linux-gnu = 'gcc'"]).chooses_compiler("CC"));
         assert!(!config(&["[env]\nCFLAGS = '-g'"]).chooses_compiler("CXX"));
+    }
+
+    #[test]
+    fn targets_are_seen_wherever_they_are_named() {
+        let words = [OsString::from("build"), OsString::from("--target=x86_64-unknown-linux-gnu")];
+        assert!(config(&[]).names_target(&words));
+        assert!(config(&["build.target = 'x'"]).names_target(&[]));
+        assert!(!config(&[]).names_target(&words[..1]));
     }
 
     #[test]

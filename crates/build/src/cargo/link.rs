@@ -55,6 +55,7 @@ pub fn run(words: Vec<OsString>) -> Result<i32, Error> {
     if status != 0 {
         return Ok(status);
     }
+    let expanded = with_lasting_names(&compilation, expanded);
     if let Err(error) = attach_recipe(&compilation, &linker, driver, &expanded, !chosen) {
         compile::warn(&format!("no variants can be derived: {error}"));
     }
@@ -83,6 +84,42 @@ fn attach_units(compilation: &Compilation, words: &[String]) -> Result<(), Error
             None => Ok(()),
         }
     })
+}
+
+/// `words` with names that are always the same for the folder that rustc made
+/// for this link and for the objects of incremental builds.
+fn with_lasting_names(compilation: &Compilation, words: Vec<String>) -> Vec<String> {
+    let objects = words.into_iter().map(|word| lasting_object(compilation, &word).unwrap_or(word));
+    let words: Vec<String> = objects.collect();
+    let within = format!("{}/rustc", compilation.folder.display());
+    let found = words.iter().find_map(|word| {
+        let at = word.find(&within)?;
+        let end = word[at + within.len()..].find('/')?;
+        Some(word[at..at + within.len() + end].to_owned())
+    });
+    let Some(folder) = found else { return words };
+    let lasting = compilation.folder.join("link");
+    // Of an earlier link by the same rustc.
+    let _ = fs::remove_file(&lasting);
+    if std::os::unix::fs::symlink(&folder, &lasting).is_err() {
+        return words;
+    }
+    let lasting = lasting.display().to_string();
+    words.into_iter().map(|word| word.replace(&folder, &lasting)).collect()
+}
+
+/// The object `word` of the crate under a name without the part that is another
+/// in every session; `None` if it has none.
+fn lasting_object(compilation: &Compilation, word: &str) -> Option<String> {
+    let path = Path::new(word);
+    let unit = compilation.unit_of(path.file_name()?.to_str()?)?;
+    let (lasting, session) = unit.split_once('.')?;
+    if session.contains(['.', '-']) || path.parent() != Some(&compilation.folder) {
+        return None;
+    }
+    let name = compilation.object_of(lasting);
+    fs::hard_link(path, &name).ok()?;
+    Some(name.display().to_string())
 }
 
 fn attach_recipe(

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use super::rustc_args::RustcArgs;
 use super::units::{Compilation, ORIGIN_VARIABLE};
-use super::{WRAPPER_VARIABLE, become_program, library, names, not_started};
+use super::{TARGET_VARIABLE, WRAPPER_VARIABLE, become_program, library, names, not_started};
 use crate::{Error, compile};
 
 /// Command lines longer than this go into a file of arguments.
@@ -80,12 +80,37 @@ fn is_ours(args: &RustcArgs) -> bool {
     let is_target = args.target.as_deref().is_none_or(|target| {
         target.starts_with("x86_64-") && target.contains("linux") && !target.ends_with(".json")
     });
+    // Where a target is named, what is compiled without one runs while building.
+    let runs_later = args.target.is_some() || env::var_os(TARGET_VARIABLE).is_none();
     of_cargo
         && is_target
+        && runs_later
         && args.emits("link")
         && !args.names_output
         && !args.crate_name.starts_with("build_script_")
         && !args.has_type("proc-macro")
+}
+
+/// A folder for one call of rustc. Its name is always the same, so that what is
+/// built is; no two calls write to the same files at the same time.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(path: PathBuf) -> Result<Self, Error> {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        // A call that was killed leaves it behind.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).map_err(Error::write(&path))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
 }
 
 /// One call of rustc.
@@ -99,9 +124,8 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn run(&self, out_dir: &Path) -> Result<i32, Error> {
-        let scratch = tempfile::Builder::new().prefix(".backtrail-").tempdir_in(out_dir);
-        let scratch = scratch.map_err(Error::write(out_dir))?;
-        let scratch = scratch.path();
+        let scratch = Scratch::new(out_dir.join(format!(".backtrail-{}", self.args.stem())))?;
+        let scratch = scratch.path.as_path();
         let mut compilation = Compilation::of(self.args, self.compiler(), scratch)?;
         compilation.with_std = self.with_std;
         let origin = scratch.join("compilation");

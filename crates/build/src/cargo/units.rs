@@ -113,6 +113,14 @@ fn is_elf(path: &Path) -> bool {
     read.is_ok() && magic == *b"\x7fELF"
 }
 
+/// Whether the object holds what rustc adds to a program to choose its allocator.
+fn is_allocator_shim(bytes: &[u8]) -> bool {
+    Elf::parse(bytes).is_ok_and(|elf| {
+        let mut symbols = elf.defined_symbols().into_iter();
+        symbols.any(|symbol| symbol.name.contains("__rust_no_alloc_shim_is_unstable"))
+    })
+}
+
 /// Package, version and root file, as cargo's environment has them.
 fn label(args: &RustcArgs) -> String {
     let variable = |name| std::env::var(name).unwrap_or_default();
@@ -164,6 +172,11 @@ impl Compilation {
         name.strip_prefix(&self.stem)?.strip_prefix('.')?.strip_suffix(OBJECT_END)
     }
 
+    /// The object of `unit`: the inverse of [`Compilation::unit_of`].
+    pub fn object_of(&self, unit: &str) -> PathBuf {
+        self.folder.join(format!("{}.{unit}{OBJECT_END}", self.stem))
+    }
+
     /// The name of the unit for people. Units of thin LTO may come from other
     /// crates; those of incremental builds have names that end differently in
     /// every session.
@@ -187,11 +200,11 @@ impl Compilation {
     /// already.
     pub fn attach(&self, unit: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let bitcode = self.folder.join(format!("{}.{unit}.rcgu.bc", self.stem));
-        let made = Made {
-            name: self.unit_name(unit),
-            codegen: self.codegen.clone(),
-            debug_wanted: self.debug_wanted,
+        let name = match is_allocator_shim(bytes) {
+            true => format!("{}[allocator]", self.label),
+            false => self.unit_name(unit),
         };
+        let made = Made { name, codegen: self.codegen.clone(), debug_wanted: self.debug_wanted };
         self.attach_made(made, bytes, &bitcode)
     }
 
