@@ -1,6 +1,6 @@
 //! What objects and executables carry.
 //!
-//! Every object that `backtrail cc` makes holds one [`unit`] record in the
+//! Every object that `backtrail cc` makes holds one [`unit`](mod@unit) record in the
 //! section [`UNIT_SECTION`](backtrail_abi::UNIT_SECTION). The linker puts those
 //! of the objects it really links one after another, whoever calls it; archives
 //! and `ld -r` carry them along. After the link, the driver adds one [`recipe`]

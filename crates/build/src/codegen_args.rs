@@ -210,7 +210,7 @@ pub fn debug_wanted(arguments: &[String]) -> bool {
     arguments.iter().any(|word| word.starts_with("-debug-info-kind="))
 }
 
-/// Whether the object must be made in one step: see [`ONE_STEP_PREFIXES`].
+/// Whether the object must be made in one step: see `ONE_STEP_PREFIXES`.
 pub fn needs_one_step(arguments: &[String]) -> bool {
     // The memory sanitizer tells origins apart by lines where it has them
     // (LLVM's -msan-disambiguate-warning-threshold), which changes its code.
