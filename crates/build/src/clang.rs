@@ -15,6 +15,9 @@ pub const CLANG_VARIABLE: &str = "BACKTRAIL_CLANG";
 /// The versions of LLVM whose bitcode a worker can treat.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 19..=22;
 
+/// "No such file or directory", as Linux numbers it.
+const ENOENT: i32 = 2;
+
 /// The names tried when nothing is chosen, best first.
 const CANDIDATES: [&str; 5] = ["clang-19", "clang-20", "clang-21", "clang-22", "clang"];
 
@@ -37,8 +40,8 @@ pub fn find() -> Result<PathBuf, Error> {
     };
     let not_runnable =
         |error: std::io::Error| Error::ClangNotRunnable { program: chosen.clone(), error };
-    let found =
-        find_program(&chosen).ok_or_else(|| not_runnable(std::io::ErrorKind::NotFound.into()))?;
+    let found = find_program(&chosen)
+        .ok_or_else(|| not_runnable(std::io::Error::from_raw_os_error(ENOENT)))?;
     let own = env::current_exe().and_then(|own| own.canonicalize()).ok();
     let folder = |file: &Path| file.parent().map(Path::to_owned);
     let real = found.canonicalize().ok();

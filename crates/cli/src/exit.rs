@@ -13,7 +13,7 @@ pub const INPUT: u8 = 3;
 pub const WRITE: u8 = 6;
 /// A bug in Backtrail.
 pub const BUG: u8 = 70;
-/// No clang.
+/// No clang, or none that we can use.
 pub const NO_CLANG: u8 = 127;
 
 /// An input that is missing, not ours, corrupt or of an unreadable version.
@@ -30,7 +30,10 @@ impl std::error::Error for Unreadable {}
 
 fn code_of_build(error: &Error) -> u8 {
     match error {
-        Error::NoClang | Error::ClangNotRunnable { .. } | Error::NotStarted { .. } => NO_CLANG,
+        Error::NoClang
+        | Error::ClangNotRunnable { .. }
+        | Error::UnsupportedClang { .. }
+        | Error::NotStarted { .. } => NO_CLANG,
         Error::Write { .. } => WRITE,
         Error::Worker { .. } | Error::Tool { .. } => BUG,
         _ => INPUT,
