@@ -48,7 +48,23 @@ struct Subject {
 const SUBJECTS: [Subject; 5] = [
     Subject { name: "bzip2", recipe: None },
     Subject { name: "gzip", recipe: None },
-    Subject { name: "lua5.4", recipe: None },
+    Subject {
+        name: "lua5.4",
+        // Once each: the package's own build compiles every unit four times, for
+        // a static and a shared library, as C and as C++.
+        recipe: Some(
+            r##"
+            echo '#define DEB_HOST_MULTIARCH "x86_64-linux-gnu"' > src/lua5.4-deb-multiarch.h
+            cd src
+            for unit in l*.c; do
+                $CC $CFLAGS -std=gnu99 -DLUA_COMPAT_5_3 -DLUA_USE_LINUX -c $unit
+            done
+            ar rc liblua.a $(ls l*.o | grep -v '^luac*.o$')
+            $CC -o lua5.4 lua.o liblua.a -Wl,-E -lm -ldl
+            $CC -o luac5.4 luac.o liblua.a -lm -ldl
+            "##,
+        ),
+    },
     Subject { name: "sqlite3", recipe: None },
     Subject {
         name: "ninja-build",
@@ -63,7 +79,7 @@ const SUBJECTS: [Subject; 5] = [
 /// The program whose variant is derived.
 const DERIVED: &str = "sqlite3";
 
-/// The unit that is taken apart.
+/// The unit that is taken apart. It is compiled without `-g`, as most are.
 const TAKEN_APART: (&str, &str) = ("lua5.4", "lstrlib.c");
 
 /// CPU seconds of the same work, done by clang and by Backtrail.
