@@ -15,7 +15,10 @@ use crate::output::{self, Mode};
 /// Gives every object of `compilation` in the archive at `path` its record.
 pub fn attach(compilation: &Compilation, path: &Path) -> Result<(), Error> {
     let changed = change(path, |name, contents| match compilation.unit_of(name) {
-        Some(unit) => compilation.attach(unit, contents),
+        Some(unit) => {
+            let changed = compilation.attach(unit, contents)?;
+            Ok(changed.map(|bytes| Member { name: compilation.lasting_name(unit), bytes }))
+        }
         // What other libraries brought along.
         None => Ok(None),
     })?;
@@ -25,12 +28,20 @@ pub fn attach(compilation: &Compilation, path: &Path) -> Result<(), Error> {
     }
 }
 
+/// A member of an archive.
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its contents.
+    pub bytes: Vec<u8>,
+}
+
 /// The archive at `path` with the members that `change` gives in place of
-/// others, by name and contents; `None` if it changes none. Members keep their
-/// names and their order.
+/// others, by name and contents; `None` if it changes none. They keep their
+/// order.
 pub fn change(
     path: &Path,
-    change: impl Fn(&str, &[u8]) -> Result<Option<Vec<u8>>, Error> + Sync,
+    change: impl Fn(&str, &[u8]) -> Result<Option<Member>, Error> + Sync,
 ) -> Result<Option<Vec<u8>>, Error> {
     let bytes = fs::read(path).map_err(Error::read(path))?;
     let damaged = |error: object::Error| Error::machine(path)(error.into());
@@ -41,7 +52,7 @@ pub fn change(
         let name = String::from_utf8_lossy(member.name()).into_owned();
         members.push((name, member.data(&bytes[..]).map_err(damaged)?));
     }
-    let changed: Vec<Option<Vec<u8>>> = members
+    let changed: Vec<Option<Member>> = members
         .par_iter()
         .map(|(name, contents)| change(name, contents))
         .collect::<Result<_, Error>>()?;
@@ -52,7 +63,10 @@ pub fn change(
         .iter()
         .zip(&changed)
         .map(|((name, old), new)| {
-            let contents = new.as_deref().unwrap_or(old);
+            let (name, contents) = match new {
+                Some(member) => (&member.name, &member.bytes[..]),
+                None => (name, *old),
+            };
             NewArchiveMember::new(contents, &DEFAULT_OBJECT_READER, name.clone())
         })
         .collect();

@@ -108,18 +108,18 @@ fn with_lasting_names(compilation: &Compilation, words: Vec<String>) -> Vec<Stri
     words.into_iter().map(|word| word.replace(&folder, &lasting)).collect()
 }
 
-/// The object `word` of the crate under a name without the part that is another
-/// in every session; `None` if it has none.
+/// The object `word` of the crate under its lasting name, if that is another.
 fn lasting_object(compilation: &Compilation, word: &str) -> Option<String> {
     let path = Path::new(word);
-    let unit = compilation.unit_of(path.file_name()?.to_str()?)?;
-    let (lasting, session) = unit.split_once('.')?;
-    if session.contains(['.', '-']) || path.parent() != Some(&compilation.folder) {
+    let name = path.file_name()?.to_str()?;
+    let lasting = compilation.lasting_name(compilation.unit_of(name)?);
+    if lasting == name || path.parent() != Some(&compilation.folder) {
         return None;
     }
-    let name = compilation.object_of(lasting);
-    fs::hard_link(path, &name).ok()?;
-    Some(name.display().to_string())
+    let lasting = compilation.folder.join(lasting);
+    // Made already if this rustc links more than once.
+    let _ = fs::hard_link(path, &lasting);
+    lasting.is_file().then(|| lasting.display().to_string())
 }
 
 fn attach_recipe(

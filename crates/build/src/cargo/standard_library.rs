@@ -65,7 +65,8 @@ fn with_records(
         };
         let file = folder.join(name).with_extension("bc");
         fs::write(&file, bitcode).map_err(Error::write(&file))?;
-        compilation.attach_made(how(name), bytes, &file)
+        let made = compilation.attach_made(how(name), bytes, &file)?;
+        Ok(made.map(|bytes| library::Member { name: name.to_owned(), bytes }))
     })?;
     if let Some(bytes) = &made {
         cache.put(&key, bytes)?;

@@ -113,6 +113,9 @@ fn is_elf(path: &Path) -> bool {
     read.is_ok() && magic == *b"\x7fELF"
 }
 
+/// Why the allocator shim is not carried.
+const SHIM: &str = "rustc's allocator shim, carried with the standard library (BACKTRAIL_STD=1)";
+
 /// Whether the object holds what rustc adds to a program to choose its allocator.
 fn is_allocator_shim(bytes: &[u8]) -> bool {
     Elf::parse(bytes).is_ok_and(|elf| {
@@ -172,9 +175,14 @@ impl Compilation {
         name.strip_prefix(&self.stem)?.strip_prefix('.')?.strip_suffix(OBJECT_END)
     }
 
-    /// The object of `unit`: the inverse of [`Compilation::unit_of`].
-    pub fn object_of(&self, unit: &str) -> PathBuf {
-        self.folder.join(format!("{}.{unit}{OBJECT_END}", self.stem))
+    /// The name of the object of `unit`, without the part that is another in
+    /// every session of an incremental build.
+    pub fn lasting_name(&self, unit: &str) -> String {
+        let lasting = match unit.split_once('.') {
+            Some((lasting, session)) if !session.contains(['.', '-']) => lasting,
+            _ => unit,
+        };
+        format!("{}.{lasting}{OBJECT_END}", self.stem)
     }
 
     /// The name of the unit for people. Units of thin LTO may come from other
@@ -200,12 +208,19 @@ impl Compilation {
     /// already.
     pub fn attach(&self, unit: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let bitcode = self.folder.join(format!("{}.{unit}.rcgu.bc", self.stem));
-        let name = match is_allocator_shim(bytes) {
-            true => format!("{}[allocator]", self.label),
-            false => self.unit_name(unit),
+        let shim = is_allocator_shim(bytes);
+        let made = Made {
+            name: match shim {
+                true => format!("{}[allocator]", self.label),
+                false => self.unit_name(unit),
+            },
+            codegen: self.codegen.clone(),
+            debug_wanted: self.debug_wanted,
         };
-        let made = Made { name, codegen: self.codegen.clone(), debug_wanted: self.debug_wanted };
-        self.attach_made(made, bytes, &bitcode)
+        match shim && !self.with_std {
+            true => self.attach_parts(made, bytes, Err(SHIM.to_owned())),
+            false => self.attach_made(made, bytes, &bitcode),
+        }
     }
 
     /// As [`Compilation::attach`], for an object made otherwise.
@@ -215,18 +230,31 @@ impl Compilation {
         bytes: &[u8],
         bitcode: &Path,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let name = made.name;
-        let machine = |error| Error::machine(Path::new(&name))(error);
         let Ok(elf) = Elf::parse(bytes) else { return Ok(None) };
-        if elf.section(backtrail_abi::UNIT_SECTION).map_err(machine)?.is_some() {
+        let record = elf.section(backtrail_abi::UNIT_SECTION);
+        if record.map_err(Error::machine(Path::new(&made.name)))?.is_some() {
             return Ok(None);
         }
-        let (state, parts) = match self.lower(&name, bitcode) {
+        let parts = self.lower(&made.name, bitcode);
+        if let Err(why) = &parts {
+            compile::warn(&format!("the IR of {} is not carried: {why}", made.name));
+        }
+        self.attach_parts(made, bytes, parts)
+    }
+
+    /// The object `bytes` with a record of its bitcode and model, or of why it
+    /// has none.
+    fn attach_parts(
+        &self,
+        made: Made,
+        bytes: &[u8],
+        parts: Result<(Vec<u8>, Unit), String>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let name = made.name;
+        let machine = |error| Error::machine(Path::new(&name))(error);
+        let (state, parts) = match parts {
             Ok(parts) => (IrState::Carried, Some(parts)),
-            Err(why) => {
-                compile::warn(&format!("the IR of {name} is not carried: {why}"));
-                (IrState::Missing { why }, None)
-            }
+            Err(why) => (IrState::Missing { why }, None),
         };
         let meta = UnitMeta {
             id: [0; 16],
@@ -304,6 +332,13 @@ mod tests {
             name("a-abc.core-120c.core.c1f1-cgu.0.rcgu.o.rcgu.o"),
             "a-1.0.0/src/main.rs[core.0]"
         );
+        for (file, lasting) in [
+            ("a-abc.a.4c2f-cgu.07.rcgu.o", "a-abc.a.4c2f-cgu.07.rcgu.o"),
+            ("a-abc.06jd.0tp9nky.rcgu.o", "a-abc.06jd.rcgu.o"),
+            ("a-abc.0mn0.rcgu.o", "a-abc.0mn0.rcgu.o"),
+        ] {
+            assert_eq!(compilation.lasting_name(compilation.unit_of(file).unwrap()), lasting);
+        }
         assert_eq!(compilation.unit_of("b-abc.x.rcgu.o"), None);
         assert_eq!(compilation.unit_of("symbols.o"), None);
     }
