@@ -160,7 +160,7 @@ impl Call<'_> {
     }
 
     /// What rustc is told besides: later options take precedence.
-    fn words(&self, scratch: &Path) -> Result<Vec<String>, Error> {
+    fn words(&self, scratch: &Path, out_dir: &Path) -> Result<Vec<String>, Error> {
         let mut words = Vec::with_capacity(self.texts.len() + 8);
         let mut texts = self.texts.iter();
         while let Some(text) = texts.next() {
@@ -177,6 +177,11 @@ impl Call<'_> {
             words.push("-Cdebuginfo=line-tables-only".to_owned());
             words.push("-Csplit-debuginfo=off".to_owned());
         }
+        if self.args.codegen("split-debuginfo") == Some("unpacked") {
+            // Debuggers look for these files where they will be.
+            let (from, to) = (scratch.display(), out_dir.display());
+            words.push(format!("--remap-path-prefix={from}={to}"));
+        }
         if self.args.is_linked() {
             let linker = names::linker(self.names, self.args.linker())?;
             words.push(format!("-Clinker={}", linker.display()));
@@ -185,7 +190,7 @@ impl Call<'_> {
     }
 
     fn compile(&self, origin: &Path, scratch: &Path, out_dir: &Path) -> Result<i32, Error> {
-        let mut words = self.words(scratch)?;
+        let mut words = self.words(scratch, out_dir)?;
         if words.iter().map(|word| word.len() + 1).sum::<usize>() > LONG_COMMAND {
             // What stands before the first option are programs.
             let at = words.iter().position(|word| word.starts_with('-')).unwrap_or(0);
