@@ -60,6 +60,8 @@ pub fn source_of(job: &Job) -> Option<Result<Source, String>> {
         "compiled with -flto".to_owned()
     } else if job.has_prefix("-fthinlto-index=") {
         "compiled with -fthinlto-index".to_owned()
+    } else if Path::new(&source.path).exists() && !Path::new(&source.path).is_file() {
+        "its source can be read only once: it is no regular file".to_owned()
     } else if source.language.contains("cuda") || source.language.contains("hip") {
         "offloading is not supported".to_owned()
     } else if !triple.starts_with("x86_64-") || !triple.contains("linux") || triple.ends_with("x32")
@@ -76,10 +78,12 @@ pub fn status_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Whether a status says that clang crashed: a signal, or its own code for an
-/// internal error.
+/// Whether a status says that clang crashed: a signal of its own making, or its
+/// code for an internal error. (Interrupts and the like come from others.)
 pub fn is_crash(status: i32) -> bool {
-    status > 128 || status == 70
+    const ILLEGAL_TO_FLOATING_POINT: std::ops::RangeInclusive<i32> = 132..=136;
+    const SEGMENTATION: i32 = 139;
+    ILLEGAL_TO_FLOATING_POINT.contains(&status) || status == SEGMENTATION || status == 70
 }
 
 /// A command that starts `program`; where the words are too many for one, they

@@ -21,7 +21,7 @@ use crate::clang::{self, Compiler, Driver};
 use crate::codegen_args::Source;
 use crate::compile::{self, End, Task};
 use crate::jobs::{self, Job, Jobs};
-use crate::{Error, driver_args, job_templates, link};
+use crate::{Error, driver_args, interruption, job_templates, link};
 
 /// The language a driver assumes for linking, as `clang` and `clang++` do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,9 +71,15 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
         return Err(exec(&driver, &arguments));
     }
     jobs::set_width(&mut jobs.jobs);
-    let scratch = tempfile::Builder::new().prefix("backtrail-cc-").tempdir();
-    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    let scratch = match tempfile::Builder::new().prefix("backtrail-cc-").tempdir() {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            compile::warn(&format!("nothing is carried: no place for temporary files: {error}"));
+            return Err(exec(&driver, &arguments));
+        }
+    };
     let folder = std::path::absolute(scratch.path()).map_err(Error::read(scratch.path()))?;
+    interruption::removes(folder.clone());
     let keeps_intermediates = jobs.jobs.iter().any(|job| job.has_prefix("-save-temps"));
     if !keeps_intermediates {
         rename_intermediates(&mut jobs.jobs, &folder);
@@ -245,7 +251,7 @@ impl Build<'_> {
             _ => return,
         };
         // The compiler has told what is wrong; other tools are named.
-        if self.shown && !(job.is_cc1() && status == 1) {
+        if self.shown && status < 128 && !(job.is_cc1() && status == 1) {
             let text =
                 format!("{tool} command failed with exit code {status} (use -v to see invocation)");
             eprintln!("{}", driver_args::error_line(&self.driver.name(), &text, self.words));

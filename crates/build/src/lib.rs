@@ -23,6 +23,7 @@ pub mod driver;
 mod driver_args;
 pub mod endless_loops;
 mod error;
+mod interruption;
 pub mod job_templates;
 pub mod jobs;
 pub mod libraries;

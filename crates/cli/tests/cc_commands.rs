@@ -145,6 +145,50 @@ fn source_from_standard_input() {
     assert!(failed.ours.stderr.starts_with("<stdin>:1:24: error:"), "{}", failed.ours.stderr);
 }
 
+/// Clang must be the only one to read it.
+#[test]
+fn source_from_a_pipe() {
+    let project = two_files();
+    let why = "its source can be read only once: it is no regular file";
+    let warning = format!("the IR of pipe is not carried: {why}");
+    let script = "mkfifo pipe; cat helper.c > pipe & $CC -O2 -x c -c pipe -o pipe.o; rm pipe";
+    project.both(script).warned(&[&warning]);
+    assert_eq!(project.units("pipe.o"), [("pipe".to_owned(), format!("no: {why}"))]);
+    // This can be read as often as one likes.
+    project.both("$CC -O2 -x c -c /dev/stdin -o in.o < helper.c").succeeded();
+    project.carries("in.o", &["/dev/stdin"]);
+}
+
+#[test]
+fn nothing_is_left_after_an_interruption() {
+    let project = two_files();
+    for (signal, status) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
+        // The compiler waits for what it includes. In the background an
+        // interrupt is ignored, unless one says otherwise.
+        let script = format!(
+            "mkfifo pipe; echo '#include \"pipe\"' > waits.c; \
+             setsid env --default-signal=INT $CC -c waits.c -o waits.o & pid=$!; \
+             for i in $(seq 200); do ls $TMPDIR | grep -q . && break; sleep 0.05; done; \
+             ls -d $TMPDIR/backtrail-cc-*/unit-0 > /dev/null; \
+             kill -{signal} -$pid; wait $pid; echo $?; ls $TMPDIR waits.o; rm pipe waits.c"
+        );
+        let ran = project.run_ours(&script);
+        assert!(ran.text().starts_with(&format!("{status}\n")), "{signal} {ran:?}");
+        let left: Vec<_> = std::fs::read_dir(project.ours("../temporary")).unwrap().collect();
+        assert!(left.is_empty(), "{signal} left {left:?}");
+        assert!(!project.ours("waits.o").exists());
+    }
+}
+
+#[test]
+fn without_a_place_for_temporary_files() {
+    let project = two_files().with("TMPDIR", "/no/such/folder");
+    let both = project.both("$CC -O2 -c helper.c");
+    assert_eq!(both.warnings.len(), 1);
+    assert!(both.warnings[0].starts_with("nothing is carried: no place for temporary files"));
+    assert_eq!(both.ours.status, 0);
+}
+
 #[test]
 fn output_to_no_regular_file() {
     let project = two_files();

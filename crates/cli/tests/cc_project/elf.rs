@@ -53,7 +53,7 @@ fn members(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
 
 #[track_caller]
 fn assert_same_elf(ours: &[u8], plain: &[u8], what: &str) {
-    let [ours, plain] = [ours, plain].map(|bytes| describe(bytes));
+    let [ours, plain] = [ours, plain].map(describe);
     if let Some((ours, plain)) = ours.iter().zip(&plain).find(|(ours, plain)| ours != plain) {
         panic!("{what} differs:\n  ours  {ours}\n  clang {plain}");
     }
