@@ -212,11 +212,10 @@ pub fn debug_wanted(arguments: &[String]) -> bool {
 
 /// Whether the object must be made in one step: see `ONE_STEP_PREFIXES`.
 pub fn needs_one_step(arguments: &[String]) -> bool {
-    // The memory sanitizer tells origins apart by lines where it has them
-    // (LLVM's -msan-disambiguate-warning-threshold), which changes its code.
-    let goes_by_lines = |word: &String| {
-        word.strip_prefix("-fsanitize=").is_some_and(|list| list.split(',').any(|s| s == "memory"))
-    };
+    // Sanitizers make use of lines where they have them: the address sanitizer
+    // names them in its descriptions of stack frames, the memory sanitizer tells
+    // origins apart by them.
+    let goes_by_lines = |word: &String| word.starts_with("-fsanitize=");
     if !debug_wanted(arguments) && arguments.iter().any(goes_by_lines) {
         return true;
     }

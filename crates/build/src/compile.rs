@@ -145,8 +145,8 @@ struct TwoSteps {
     object: PathBuf,
     /// What the first step said.
     said: Vec<u8>,
-    /// Whether the second step had nothing to say.
-    silent: bool,
+    /// Whether the second step had nothing to say, and its object is clang's own.
+    faithful: bool,
 }
 
 /// What the worker made of the first step's bitcode.
@@ -186,7 +186,7 @@ impl Task<'_> {
             Ok(steps) => Ok(steps),
         };
         let made = match &steps {
-            Ok(steps) if steps.silent => {
+            Ok(steps) if steps.faithful => {
                 self.show(&steps.said);
                 steps.object.clone()
             }
@@ -263,16 +263,20 @@ impl Task<'_> {
                 Err(why) => return Ok(Err(NoSteps::Ours(why))),
             };
         }
+        // Where the optimiser cannot be run apart, one step makes the object.
+        let exact = debug_wanted
+            || !lowered.loops_by_position
+            || !endless_loops::may_change_under(arguments);
         let Lowered { model, bitcode, to_generate, .. } = lowered;
         let options = codegen_args::second_step(arguments);
         let object = self.scratch.join("generated.o");
         let absolute = codegen_args::with_absolute(&options, &["-split-dwarf-output"]);
-        let silent = match generate(&self.job.program, &absolute, &to_generate, &object) {
-            Ok(said) => said.is_empty(),
+        let faithful = match generate(&self.job.program, &absolute, &to_generate, &object) {
+            Ok(said) => said.is_empty() && exact,
             Err(why) => return Ok(Err(NoSteps::Ours(why))),
         };
         let bitcode = std::fs::read(&bitcode).map_err(Error::read(&bitcode))?;
-        Ok(Ok(TwoSteps { bitcode, model, options, object, said, silent }))
+        Ok(Ok(TwoSteps { bitcode, model, options, object, said, faithful }))
     }
 
     /// What is compiled, if it can be looked at.

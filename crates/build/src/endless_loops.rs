@@ -31,16 +31,20 @@ pub fn seem_to_be_in(source: &[u8]) -> bool {
     behind("for").any(no_condition) || behind("while").any(constant)
 }
 
-/// Whether options are such that line tables may change the code, and that the
-/// optimiser may be run apart: it has all it needs in the bitcode.
+/// Whether options are such that line tables may change the code.
+pub fn may_change_under(arguments: &[String]) -> bool {
+    arguments.iter().any(|word| word.starts_with("-O") && word != "-O0")
+}
+
+/// Whether, moreover, the optimiser may be run apart: it has all it needs in the
+/// bitcode.
 pub fn matter_under(arguments: &[String]) -> bool {
-    let optimises = arguments.iter().any(|word| word.starts_with("-O") && word != "-O0");
     let instruments = |word: &String| {
         ["-fsanitize", "-fprofile", "-fcoverage-mapping", "-coverage-", "-fpass-plugin", "-fplugin"]
             .iter()
             .any(|prefix| word.starts_with(prefix))
     };
-    optimises && !arguments.iter().any(instruments)
+    may_change_under(arguments) && !arguments.iter().any(instruments)
 }
 
 #[cfg(test)]

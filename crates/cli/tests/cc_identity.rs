@@ -55,6 +55,24 @@ fn with_options_of_real_packages() {
     ]);
 }
 
+/// Where the optimiser inserts something of its own, too.
+#[test]
+fn with_sanitizers_and_profiles() {
+    let project = project();
+    for options in [
+        "-O2 -fsanitize=undefined",
+        "-O1 -fsanitize=address",
+        "-O2 -fsanitize=memory",
+        "-O2 -fprofile-instr-generate -fcoverage-mapping",
+        "-Os --coverage",
+        "-O2 -fprofile-generate",
+        "-O2 -fsanitize-coverage=trace-pc-guard",
+    ] {
+        project.both(&format!("$CC {options} -w -c {C}")).succeeded();
+        project.carries("control.o", &["control.c"]);
+    }
+}
+
 #[test]
 fn the_standard_library_of_cxx() {
     let project = project();
