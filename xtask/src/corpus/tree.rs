@@ -124,26 +124,62 @@ impl Workshop {
     }
 
     /// Builds a program, unless that has been done with the same recipe and tool.
+    ///
+    /// All builds are made in one place, because code can depend on where its
+    /// source is (`__FILE__`, whose length is a constant): only the build with
+    /// Backtrail stays there, of the others the executables are kept.
     pub fn build(&self, program: &Program, compiler: Compiler) -> Result<Built> {
         self.fetch(program)?;
         let name = format!("{}{}", self.prefix, compiler.folder());
-        let folder = self.of(program).join(&name);
+        let tree = self.of(program).join(format!("{}tree", self.prefix));
+        let stays = compiler == Compiler::Carrying;
+        let folder = if stays { tree.clone() } else { self.of(program).join(&name) };
         let stamp_file = self.of(program).join(format!("{name}.stamp"));
-        let mut stamp = program.build.to_owned();
-        if compiler == Compiler::Carrying {
+        let mut stamp = format!("{}\n{:?}", program.build, program.replaced);
+        if stays {
             stamp.push_str(&self.tool_stamp()?);
         }
-        if std::fs::read_to_string(&stamp_file).is_ok_and(|made| made == stamp) {
+        let aside = tree.with_extension("aside");
+        if aside.exists() {
+            replace(&aside, &tree)?;
+        }
+        if std::fs::read_to_string(&stamp_file).is_ok_and(|made| made == stamp) && folder.exists() {
             return Ok(Built { folder, fresh: false });
         }
         let _ = std::fs::remove_file(&stamp_file);
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)?;
+        if stays {
+            self.build_in(program, compiler, &tree, &name)?;
+        } else {
+            if tree.exists() {
+                replace(&tree, &aside)?;
+            }
+            let built = self.build_in(program, compiler, &tree, &name);
+            let kept = built.and_then(|()| keep_executables(program, &tree, &folder));
+            if aside.exists() {
+                replace(&aside, &tree)?;
+            } else if tree.exists() {
+                std::fs::remove_dir_all(&tree)?;
+            }
+            kept?;
+        }
+        std::fs::write(stamp_file, stamp)?;
+        Ok(Built { folder, fresh: true })
+    }
+
+    fn build_in(
+        &self,
+        program: &Program,
+        compiler: Compiler,
+        tree: &Path,
+        name: &str,
+    ) -> Result<()> {
+        if tree.exists() {
+            std::fs::remove_dir_all(tree)?;
         }
         let source = self.of(program).join("source");
-        command::output(Command::new("cp").arg("-a").arg(&source).arg(&folder))?;
+        command::output(Command::new("cp").arg("-a").arg(&source).arg(tree))?;
         let log = self.of(program).join(format!("{name}.build.log"));
-        let ran = self.script(program, compiler, &folder, program.build, &log, &[])?;
+        let ran = self.script(program, compiler, tree, program.build, &log, &[])?;
         ensure!(
             ran.success,
             "{} does not build with {} (see {}): {}",
@@ -152,8 +188,7 @@ impl Workshop {
             workspace::shown(&log),
             command::tail(&ran.output, 12)
         );
-        std::fs::write(stamp_file, stamp)?;
-        Ok(Built { folder, fresh: true })
+        Ok(())
     }
 
     /// Runs a shell script in a program's folder; what it prints goes to `log`.
@@ -199,6 +234,27 @@ impl Workshop {
         let output = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
         Ok(Ran { success: status.success(), output, took: start.elapsed() })
     }
+}
+
+/// Moves a folder to where another may be.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        std::fs::remove_dir_all(to)?;
+    }
+    std::fs::rename(from, to).with_context(|| format!("cannot move {}", from.display()))
+}
+
+/// Copies the executables and libraries of a build, under their names in it.
+fn keep_executables(program: &Program, tree: &Path, folder: &Path) -> Result<()> {
+    for name in program.replaced.iter().chain(program.libraries) {
+        let to = folder.join(name);
+        if let Some(parent) = to.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::copy(tree.join(name), &to)
+            .with_context(|| format!("the build of {} made no {name}", program.name))?;
+    }
+    Ok(())
 }
 
 /// A program that is built.
