@@ -36,12 +36,15 @@ pub struct Anatomy {
     pub first_without_lines: f64,
     /// The worker: the program model, and the bitcode without line tables.
     pub worker: f64,
+    /// How often it is called.
+    pub worker_calls: usize,
     /// The second step: code from bitcode.
     pub second: f64,
 }
 
 impl Anatomy {
-    /// What `backtrail cc` does besides: compressing, attaching, writing.
+    /// What `backtrail cc` does besides: compressing, attaching, writing, and
+    /// clang once more for a unit whose loops are to be optimised apart.
     pub fn rest(&self) -> f64 {
         (self.ours - self.first - self.worker - self.second).max(0.0)
     }
@@ -88,7 +91,7 @@ pub fn measure(workshop: &Workshop, call: &Call, unit: &str, rounds: usize) -> R
 
     let [mut plain, mut known, mut asking, mut question, mut started] = [Least::default(); 5];
     let [mut first, mut first_without_lines, mut generation] = [Least::default(); 3];
-    let mut worker = f64::INFINITY;
+    let (mut worker, mut worker_calls) = (f64::INFINITY, 0);
     let bar = progress(rounds as u64);
     for _ in 0..rounds {
         plain.add(cost::measure(&mut clang(&all, &path("plain.o")))?);
@@ -111,7 +114,10 @@ pub fn measure(workshop: &Workshop, call: &Call, unit: &str, rounds: usize) -> R
         let second: Vec<&str> = second.iter().map(String::as_str).collect();
         generation.add(cost::measure(&mut clang(&second, &path("second.o")))?);
         command::output(ours().env("BACKTRAIL_WORKER", path("worker")))?;
-        worker = worker.min(read_times(&timed)?);
+        let times = read_times(&timed)?;
+        worker = worker.min(times.iter().sum());
+        worker_calls = times.len();
+        std::fs::remove_file(&timed)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -126,16 +132,17 @@ pub fn measure(workshop: &Workshop, call: &Call, unit: &str, rounds: usize) -> R
         first: first.cpu(),
         first_without_lines: first_without_lines.cpu(),
         worker,
+        worker_calls,
         second: generation.cpu(),
     })
 }
 
-/// Writes a script that is the worker and notes the time that it took.
+/// Writes a script that is the worker and notes the time that each call took.
 fn write_timed_worker(path: &Path, tool: &Path, times: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let text = format!(
-        "#!/bin/bash\nTIMEFORMAT='%3U %3S'\n{{ time {} \"$@\" 2>&3; }} 3>&2 2>{}\n",
+        "#!/bin/bash\nTIMEFORMAT='%3U %3S'\n{{ time {} \"$@\" 2>&3; }} 3>&2 2>>{}\n",
         quoted(tool),
         quoted(times)
     );
@@ -143,13 +150,14 @@ fn write_timed_worker(path: &Path, tool: &Path, times: &Path) -> Result<()> {
     Ok(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?)
 }
 
-/// Seconds in user mode and in the kernel, added.
-fn read_times(path: &Path) -> Result<f64> {
+/// Seconds of each call, in user mode and in the kernel together.
+fn read_times(path: &Path) -> Result<Vec<f64>> {
     let text = std::fs::read_to_string(path).context("the worker was not started")?;
-    let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
-    let numbers = numbers.with_context(|| format!("no times: {}", text.trim()))?;
-    anyhow::ensure!(numbers.len() == 2, "no times: {}", text.trim());
-    Ok(numbers.iter().sum())
+    let call = |line: &str| -> Option<f64> {
+        let (user, kernel) = line.split_once(' ')?;
+        Some(user.parse::<f64>().ok()? + kernel.parse::<f64>().ok()?)
+    };
+    text.lines().map(|line| call(line).with_context(|| format!("no times: {line}"))).collect()
 }
 
 #[cfg(test)]
@@ -164,7 +172,9 @@ mod tests {
         let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo out; echo err >&2";
         let output = command::capture(Command::new(&script).args(["-c", busy])).unwrap();
         assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
-        assert!(read_times(&times).unwrap() > 0.005);
+        command::capture(Command::new(&script).args(["-c", "exit"])).unwrap();
+        let calls = read_times(&times).unwrap();
+        assert!(calls.len() == 2 && calls[0] > 0.005, "{calls:?}");
         std::fs::write(&times, "1.5").unwrap();
         assert!(read_times(&times).is_err());
     }

@@ -16,7 +16,7 @@ use crate::corpus::tree::{Compiler, Workshop};
 use crate::{command, workspace};
 
 /// Words that only the trials of build systems have in their paths.
-const TRIALS: [&str; 4] = ["conftest", "CompilerId", "CMakeScratch", "CMakeTmp"];
+const TRIALS: [&str; 5] = ["conftest", "CompilerId", "CMakeScratch", "CMakeTmp", "_CMakeLTOTest"];
 
 /// What a command line makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

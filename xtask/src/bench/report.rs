@@ -148,15 +148,19 @@ fn derivations(rows: &[Row]) -> impl Iterator<Item = (&Row, Derived)> {
 fn parts(anatomy: &Anatomy) -> Table {
     let share = |value: f64| format!("{:.2}", value / anatomy.plain);
     let line = |what: &str, value: f64| [what.to_owned(), milliseconds(value), share(value)];
+    let worker = match anatomy.worker_calls {
+        1 => "· worker: program model, bitcode without line tables".to_owned(),
+        calls => format!("· worker, called {calls} times: program model, bitcode for each step"),
+    };
     table([
         ["step", "CPU ms", "/ clang"].map(str::to_owned),
         line("clang, in one step", anatomy.plain),
         line("backtrail cc", anatomy.ours),
         line("· first step: clang, to bitcode with line tables", anatomy.first),
         line("· · of which line tables", (anatomy.first - anatomy.first_without_lines).max(0.0)),
-        line("· worker: program model, bitcode without line tables", anatomy.worker),
+        line(&worker, anatomy.worker),
         line("· second step: clang, code from bitcode", anatomy.second),
-        line("· rest: compressing, attaching, starting processes", anatomy.rest()),
+        line("· rest: compressing, attaching, clang once more where loops need it", anatomy.rest()),
         line("backtrail cc, when clang has to be asked first", anatomy.asking),
         line("· clang -###", anatomy.question),
         line("clang on an empty source", anatomy.start),
