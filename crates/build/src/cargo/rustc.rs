@@ -202,6 +202,9 @@ impl Call<'_> {
         let mut child = Command::new(self.program)
             .args(words)
             .env(ORIGIN_VARIABLE, origin)
+            // From its cache, the user's own sccache would give back the results
+            // without the bitcode beside them.
+            .env("SCCACHE_RECACHE", "1")
             .stderr(Stdio::piped())
             .spawn()
             .map_err(not_started(self.program))?;
