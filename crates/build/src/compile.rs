@@ -396,10 +396,13 @@ impl Task<'_> {
         if self.object.is_symlink() && !self.object.exists() | self.object.is_file() {
             let _ = std::fs::remove_file(self.object);
         }
-        match output::write_whole(self.object, &bytes, Mode::Data) {
-            Ok(()) => Ok(End::Status(0)),
+        // A file that may not be written to is not replaced either.
+        let may_write =
+            !self.object.is_file() || File::options().write(true).open(self.object).is_ok();
+        match may_write && output::write_whole(self.object, &bytes, Mode::Data).is_ok() {
+            true => Ok(End::Status(0)),
             // Why it cannot be written is for clang to say.
-            Err(_) => {
+            false => {
                 let status = self.start(&self.job.arguments)?.status();
                 status
                     .map(|status| End::Status(status_code(status)))

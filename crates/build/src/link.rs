@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::{Elf, Kind};
@@ -210,6 +210,7 @@ impl<'a> Recorder<'a> {
                     self.recipe.arguments.push(RecipeArg::Output);
                 }
                 LinkArg::File(path) => self.file(path)?,
+                LinkArg::Data(path) => self.data(&path)?,
                 LinkArg::Library { name, archives_only } => {
                     self.library(&folders, &name, archives_only)?;
                 }
@@ -252,6 +253,25 @@ impl<'a> Recorder<'a> {
             let input = self.add(file, kind);
             self.recipe.arguments.push(RecipeArg::Input(input));
         }
+        Ok(())
+    }
+
+    /// A file taken in as it is gives symbols named by its path, which is another
+    /// one when it is linked again. So the linker makes an object of it now.
+    fn data(&mut self, path: &str) -> Result<(), Error> {
+        let object = tempfile::NamedTempFile::new().map_err(Error::write(&std::env::temp_dir()))?;
+        let words = ["-m", "elf_x86_64", "-r", "-b", "binary", path, "-o"];
+        let output = Command::new(&self.recipe.linker).args(words).arg(object.path()).output();
+        let made = output.is_ok_and(|output| output.status.success());
+        if !made {
+            self.text(path.to_owned());
+            return Ok(());
+        }
+        let bytes = std::fs::read(object.path()).map_err(Error::read(object.path()))?;
+        let input = self.add(Path::new(path), native(&bytes, "taken in as it is (-b binary)"));
+        self.text("--format=default".to_owned());
+        self.recipe.arguments.push(RecipeArg::Input(input));
+        self.text("--format=binary".to_owned());
         Ok(())
     }
 

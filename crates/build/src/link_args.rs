@@ -11,6 +11,8 @@ pub enum LinkArg {
     Output(String),
     /// A file to link.
     File(String),
+    /// A file to take in as it is, whatever it holds (`-b binary`).
+    Data(String),
     /// A library by name (`-lm`), and whether only archives are searched.
     Library {
         /// The name, without `-l`.
@@ -113,16 +115,28 @@ fn option_name(word: &str) -> Option<&str> {
 pub fn parse(words: &[String]) -> Vec<LinkArg> {
     let mut arguments = Vec::new();
     let mut archives_only = false;
+    let mut is_data = false;
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         let Some(name) = option_name(word) else {
-            arguments.push(LinkArg::File(word.clone()));
+            arguments.push(match is_data {
+                true => LinkArg::Data(word.clone()),
+                false => LinkArg::File(word.clone()),
+            });
             continue;
         };
         match name {
             "Bstatic" | "dn" | "non_shared" | "static" => archives_only = true,
             "Bdynamic" | "dy" | "call_shared" => archives_only = false,
             _ => {}
+        }
+        match name {
+            "b" | "format" => is_data = words.peek().is_some_and(|format| *format == "binary"),
+            _ => {
+                if let Some(format) = name.strip_prefix("format=") {
+                    is_data = format == "binary";
+                }
+            }
         }
         let (head, value) = match name.split_once('=') {
             Some((head, value)) => (head, Some(value)),
@@ -225,6 +239,10 @@ mod tests {
         let reads: Vec<_> =
             parsed.iter().filter(|a| matches!(a, LinkArg::ReadFile { .. })).collect();
         assert_eq!(reads.len(), 2);
+        let data = parse(&["-b", "binary", "x", "--format=elf64-x86-64", "y"].map(str::to_owned));
+        assert!(
+            data.contains(&LinkArg::Data("x".into())) && data.contains(&LinkArg::File("y".into()))
+        );
         assert_eq!(library_folders(&parsed), [PathBuf::from("foo"), PathBuf::from("bar")]);
     }
 }

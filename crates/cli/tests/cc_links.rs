@@ -314,6 +314,25 @@ fn symbols_weak_common_hidden_and_versioned() {
     project.behaves("program", "");
 }
 
+/// Its symbols are named by its path.
+#[test]
+fn data_that_the_linker_takes_in() {
+    let project = Project::new(&[
+        ("some/data.bin", "forty-two\0"),
+        (
+            "main.c",
+            "#include <stdio.h>\nextern char _binary_some_data_bin_start[];\nint main(void) { puts(_binary_some_data_bin_start); return 0; }\n",
+        ),
+    ]);
+    let options = "-Wl,-b,binary some/data.bin -Wl,-b,default -Wl,-z,noexecstack";
+    for linker in ["bfd", "lld"] {
+        project.both(&format!("$CC -fuse-ld={linker} main.c {options} -o program")).succeeded();
+        let native = project.info("program")["native"].clone();
+        assert_eq!(native[0]["why"], "taken in as it is (-b binary)", "{native}");
+        project.behaves("program", "");
+    }
+}
+
 /// A variable of the linker's is a part of how a program was linked.
 #[test]
 fn run_path_from_a_variable() {

@@ -152,7 +152,8 @@ fn outputs_that_cannot_be_written() {
         std::fs::set_permissions(build, Permissions::from_mode(0o555)).unwrap();
     }
     let script = "exec 2>&1; case $(id -u) in 0) as='setpriv --reuid=65534 --clear-groups';; esac; \
-                  chmod 777 . ; $as $CC -c good.c -o locked/new.o; $as $CC -c good.c -o locked/kept.o; \
+                  chmod 777 . ; echo kept > read-only.o; chmod 444 read-only.o; \
+                  $as $CC -c good.c -o read-only.o; cat read-only.o; $as $CC -c good.c -o locked/new.o; $as $CC -c good.c -o locked/kept.o; \
                   cat locked/kept.o; $as $CC good.c -o locked/program";
     let project = project.with("BACKTRAIL_CACHE", "/no/such/cache");
     let folder = project.ours("..");

@@ -16,6 +16,7 @@ pub mod elf;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -254,6 +255,8 @@ impl Project {
         let names = |files: &BTreeMap<String, PathBuf>| files.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&ours), names(&plain), "files after {what}");
         for (name, path) in &ours {
+            let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode(path), mode(&plain[name]), "mode of {name} after {what}");
             elf::assert_same(path, &plain[name], &format!("{name} after {what}"));
         }
     }
