@@ -101,12 +101,6 @@ pub fn command(program: &Path, arguments: &[String], scratch: &Path) -> Result<C
     Ok(command)
 }
 
-/// Runs a command with our own input and outputs.
-pub fn run(program: &Path, arguments: &[String], scratch: &Path) -> Result<i32, Error> {
-    let status = command(program, arguments, scratch)?.status();
-    status.map(status_code).map_err(|error| crate::clang::not_runnable(program, error))
-}
-
 /// How a compilation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
