@@ -131,17 +131,13 @@ fn note_carried(program: &Program, carried: &Carried, row: &mut Row) {
     row.functions = carried.function_count();
     let reasons = || program.native.iter().chain(NO_CODE);
     let known = |why: &str| reasons().any(|reason| why.contains(reason));
-    for unit in missing {
-        let list = if known(&unit) { &mut row.notes } else { &mut row.failures };
-        list.push(format!("unit not carried: {unit}"));
-    }
-    for (path, why) in &carried.native {
-        let list = if known(why) { &mut row.notes } else { &mut row.failures };
-        list.push(format!("no IR of {path}: {why}"));
-    }
-    for (function, why) in &carried.left_out {
-        let list = if known(why) { &mut row.notes } else { &mut row.failures };
-        list.push(format!("function not instrumented: {function}: {why}"));
+    let native = carried.native.iter().map(|(path, why)| format!("no IR of {path}: {why}"));
+    let left_out = carried.left_out.iter();
+    let left_out = left_out.map(|(name, why)| format!("function not instrumented: {name}: {why}"));
+    let missing = missing.into_iter().map(|unit| format!("unit not carried: {unit}"));
+    for line in missing.chain(native).chain(left_out) {
+        let list = if known(&line) { &mut row.notes } else { &mut row.failures };
+        list.push(line);
     }
 }
 
