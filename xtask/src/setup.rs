@@ -168,15 +168,21 @@ impl Install {
             if !terminal::is_interactive() {
                 sudo.arg("--non-interactive");
             }
-            sudo.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+            sudo.args(["DEBIAN_FRONTEND=noninteractive", "sh"]);
             sudo
         } else {
-            let mut apt = Command::new("apt-get");
-            apt.env("DEBIAN_FRONTEND", "noninteractive");
-            apt
+            let mut shell = Command::new("sh");
+            shell.env("DEBIAN_FRONTEND", "noninteractive");
+            shell
         };
-        // Another apt may be at work; and progress as lines we can read.
-        command.args(["--option", "DPkg::Lock::Timeout=300", "--option", "APT::Status-Fd=1"]);
+        // The status goes where the output goes, but through a descriptor of its
+        // own: apt closes it in the scripts of packages, which write to theirs.
+        // The shell is for that, and is behind sudo, which passes on no others.
+        command.args(["-c", r#"exec apt-get "$@" 3>&1"#, "apt-get"]);
+        // Another apt may be at work.
+        for option in ["DPkg::Lock::Timeout=300", "APT::Status-Fd=3", "Dpkg::Use-Pty=0"] {
+            command.args(["--option", option]);
+        }
         command.args(arguments);
         command
     }
@@ -196,7 +202,7 @@ fn has_candidate(name: &str) -> bool {
     })
 }
 
-/// Runs apt-get with a bar on a terminal and a line per step elsewhere; keeps
+/// Runs apt-get with a bar on a terminal and a line now and then elsewhere; keeps
 /// what it prints for the error.
 fn show_progress(what: &str, apt: &mut Command) -> Result<()> {
     println!("{what} ...");
@@ -209,6 +215,7 @@ fn show_progress(what: &str, apt: &mut Command) -> Result<()> {
     let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let stdout = child.stdout.take().expect("standard output is a pipe");
     let mut said = String::new();
+    let mut printed = 0;
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.context("lost apt-get's output")?;
         let line = String::from_utf8_lossy(&line);
@@ -216,13 +223,16 @@ fn show_progress(what: &str, apt: &mut Command) -> Result<()> {
             Some(status) => {
                 bar.set_position(status.percent);
                 bar.set_message(status.text.to_owned());
+                // Fetching counts to a hundred, and then installing does.
+                let next = if status.percent < printed { 0 } else { printed + 10 };
+                if bar.is_hidden() && status.percent >= next {
+                    println!("  {:>3} % {}", status.percent, status.text);
+                    printed = status.percent;
+                }
             }
             None => {
                 said.push_str(&line);
                 said.push('\n');
-                if bar.is_hidden() && line.starts_with("Setting up ") {
-                    println!("{line}");
-                }
             }
         }
     }
