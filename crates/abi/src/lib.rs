@@ -7,6 +7,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod counts;
 pub mod log;
 
 /// The version of every layout in this crate.

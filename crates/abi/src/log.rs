@@ -102,6 +102,11 @@ pub enum Incomplete {
     Map = 3,
     /// More units, threads or events than the format can number.
     Limit = 4,
+    /// A thread got no counters of its own and shares another's.
+    Shared = 5,
+    /// A process was made behind the C library's back and counted, for a while,
+    /// in its parent's record.
+    RawFork = 6,
 }
 
 impl Incomplete {
@@ -112,6 +117,8 @@ impl Incomplete {
             2 => Some(Self::Extend),
             3 => Some(Self::Map),
             4 => Some(Self::Limit),
+            5 => Some(Self::Shared),
+            6 => Some(Self::RawFork),
             _ => None,
         }
     }
@@ -186,22 +193,22 @@ pub enum HeaderError {
 }
 
 /// Reads little-endian fields one after another from bytes known to be enough.
-struct Fields<'a>(&'a [u8]);
+pub(crate) struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    pub(crate) fn take<const N: usize>(&mut self) -> [u8; N] {
         let (field, rest) = self.0.split_first_chunk().unwrap_or((&[0; N], &[]));
         self.0 = rest;
         *field
     }
 
-    fn number(&mut self) -> u32 {
+    pub(crate) fn number(&mut self) -> u32 {
         u32::from_le_bytes(self.take())
     }
 }
 
 /// Checks length, magic and version, and leaves the fields behind them.
-fn open_header(
+pub(crate) fn open_header(
     bytes: &[u8],
     size: usize,
     magic: [u8; 8],

@@ -38,6 +38,10 @@ impl std::fmt::Display for Gap {
             Some(Incomplete::Extend) => "a file could not be extended",
             Some(Incomplete::Map) => "a file could not be mapped",
             Some(Incomplete::Limit) => "there was more than the format can number",
+            Some(Incomplete::Shared) => "threads shared counters, so that counts may be missing",
+            Some(Incomplete::RawFork) => {
+                "a process made without the C library counted in its parent's record for a while"
+            }
             None => "recording stopped for a reason this version does not know",
         })?;
         match self.error {
