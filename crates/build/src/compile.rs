@@ -35,10 +35,14 @@ use crate::codegen_args::{self, Source};
 use crate::jobs::Job;
 use crate::output::{self, Mode};
 use crate::response_file::quote;
-use crate::{Error, endless_loops, worker};
+use crate::worker::Worker;
+use crate::{Error, endless_loops};
 
 /// Longer command lines go into a response file.
 const LONG_COMMAND: usize = 100_000;
+
+/// Bitcode of more bytes is not kept in memory between two steps.
+const LARGE_BITCODE: u64 = 4 << 20;
 
 /// Says something to the user, in the style of compilers.
 pub fn warn(message: &str) {
@@ -238,21 +242,24 @@ impl Task<'_> {
         let debug_wanted = codegen_args::debug_wanted(arguments);
         let loops_matter = !debug_wanted && endless_loops::matter_under(arguments);
         let apart = loops_matter
-            && self.source_text().is_some_and(|text| endless_loops::seem_to_be_in(&text));
-        let mut said = match self.first_step(arguments, apart)? {
+            && self
+                .source_text()
+                .is_some_and(|text| endless_loops::seem_to_be_in(&text, arguments));
+        let mut worker = Worker::default();
+        let mut said = match self.first_step(&mut worker, arguments, apart)? {
             Ok(said) => said,
             Err(failed) => return Ok(Err(failed)),
         };
-        let mut lowered = match self.lower(debug_wanted) {
+        let mut lowered = match self.lower(&mut worker, debug_wanted) {
             Ok(lowered) => lowered,
             Err(why) => return Ok(Err(NoSteps::Ours(why))),
         };
         if lowered.loops_by_position && loops_matter && !apart {
-            said = match self.first_step(arguments, true)? {
+            said = match self.first_step(&mut worker, arguments, true)? {
                 Ok(said) => said,
                 Err(failed) => return Ok(Err(failed)),
             };
-            lowered = match self.lower(debug_wanted) {
+            lowered = match self.lower(&mut worker, debug_wanted) {
                 Ok(lowered) => lowered,
                 Err(why) => return Ok(Err(NoSteps::Ours(why))),
             };
@@ -282,6 +289,7 @@ impl Task<'_> {
     /// optimiser runs on its own, on loops as they are without line tables.
     fn first_step(
         &self,
+        worker: &mut Worker,
         arguments: &[String],
         apart: bool,
     ) -> Result<Result<Vec<u8>, NoSteps>, Error> {
@@ -305,14 +313,20 @@ impl Task<'_> {
             return Ok(Err(NoSteps::Compiler(status, output.stderr)));
         }
         // What the optimiser says, it says better with the source before it.
-        if apart && !self.optimise(arguments, &compiled, &bitcode) {
-            return self.first_step(arguments, false);
+        if apart && !self.optimise(worker, arguments, &compiled, &bitcode) {
+            return self.first_step(worker, arguments, false);
         }
         Ok(Ok(output.stderr))
     }
 
     /// Optimises `unoptimised` to `bitcode`; whether that went without a word.
-    fn optimise(&self, arguments: &[String], unoptimised: &Path, bitcode: &Path) -> bool {
+    fn optimise(
+        &self,
+        worker: &mut Worker,
+        arguments: &[String],
+        unoptimised: &Path,
+        bitcode: &Path,
+    ) -> bool {
         let prepared = self.scratch.join("prepared.bc");
         let request = Request {
             library: self.compiler.library.clone(),
@@ -323,8 +337,13 @@ impl Task<'_> {
             strip_debug: false,
             output: Some(Output::Unoptimised(prepared.clone())),
         };
-        if worker::call(&request).is_err() {
+        if worker.call(&request).is_err() {
             return false;
+        }
+        // It keeps what it read. Of a large unit that is too much for as long
+        // as the optimiser runs, and to start another one costs little then.
+        if std::fs::metadata(unoptimised).is_ok_and(|file| file.len() > LARGE_BITCODE) {
+            *worker = Worker::default();
         }
         let words = codegen_args::optimising_step(arguments, &bitcode.display().to_string());
         let output = Command::new(&self.job.program)
@@ -338,7 +357,7 @@ impl Task<'_> {
 
     /// The program model of `unit.bc`, and bitcode without line tables that
     /// were not asked for. On failure, why.
-    fn lower(&self, debug_wanted: bool) -> Result<Lowered, String> {
+    fn lower(&self, worker: &mut Worker, debug_wanted: bool) -> Result<Lowered, String> {
         let bitcode = self.scratch.join("unit.bc");
         let stripped = self.scratch.join("stripped.bc");
         let request = Request {
@@ -351,7 +370,7 @@ impl Task<'_> {
             output: (!debug_wanted).then(|| Output::Bitcode(stripped.clone())),
         };
         let to_generate = if debug_wanted { bitcode.clone() } else { stripped };
-        match worker::call(&request) {
+        match worker.call(&request) {
             Ok(Response::Done { unit: Some(model), loops_by_position, .. }) => {
                 Ok(Lowered { model: *model, bitcode, to_generate, loops_by_position })
             }

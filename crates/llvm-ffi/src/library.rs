@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 use crate::Error;
 use crate::error::one_line;
@@ -54,9 +54,10 @@ impl Llvm {
         let failed = |why: String| Error::Load { path: path.to_owned(), why };
         // A path without a slash would be searched for; we were told which.
         let absolute = std::path::absolute(path).map_err(|error| failed(error.to_string()))?;
+        // Few of its functions are called, so they are bound when they are.
         // SAFETY: running a shared library's initialisers is what the caller
         // asks for; libLLVM's register options and passes and nothing else.
-        let library = unsafe { Library::open(Some(&absolute), RTLD_NOW | RTLD_LOCAL) }
+        let library = unsafe { Library::open(Some(&absolute), RTLD_LAZY | RTLD_LOCAL) }
             .map_err(|error| failed(loader_message(&error)))?;
         let library = ManuallyDrop::new(library);
         let version =

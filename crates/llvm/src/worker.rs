@@ -1,9 +1,12 @@
 //! The worker: one unit, one libLLVM, one process.
 //!
-//! [`main`] reads a [`Request`] from standard input and writes a [`Response`]
-//! to standard output. There is always a response, also when LLVM gives up in
-//! the middle (`LLVM ERROR`), unless LLVM crashes. The exit status is 0 when it
-//! is done, 1 when it failed.
+//! [`main`] reads [`Request`]s from standard input and writes a [`Response`]
+//! for each to standard output, each behind its length in four bytes. Loading a
+//! libLLVM takes longer than treating a small unit, so what is asked about the
+//! same unit at different times may be asked of the same worker. There is always
+//! a response, also when LLVM gives up in the middle (`LLVM ERROR`), unless LLVM
+//! crashes. The first request that fails is the last. The exit status is 0 when
+//! all is done, 1 when something failed.
 //!
 //! Nothing is freed at the end: the process is over.
 
@@ -23,41 +26,62 @@ use crate::{Error, apply, loops, lower, object};
 /// The unit at work, for the message when LLVM gives up.
 static UNIT_NAME: OnceLock<String> = OnceLock::new();
 
-/// Serves the one request on standard input.
+/// Serves the requests on standard input.
 pub fn main() -> ExitCode {
     // A panic becomes a response; its message would only be noise before that.
     std::panic::set_hook(Box::new(|_| {}));
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().read_to_end(&mut bytes);
-    let request = match read {
-        Err(error) => Err(format!("cannot read the worker's request: {error}")),
-        Ok(_) => postcard::from_bytes::<Request>(&bytes)
-            .map_err(|error| format!("not a request to a worker: {error}")),
-    };
-    let response = match request {
-        Err(why) => Response::Failed(why),
-        Ok(request) => {
-            let _ = UNIT_NAME.set(request.name.clone());
-            match catch_unwind(AssertUnwindSafe(|| run_within_process(&request))) {
-                Ok(response) => response,
-                Err(panic) => failed(&request.name, panic_text(&*panic)),
-            }
+    let mut input = std::io::stdin().lock();
+    loop {
+        let request = match next_request(&mut input) {
+            Ok(Some(request)) => request,
+            Ok(None) => exit_at_once(0),
+            Err(why) => finish(&Response::Failed(why)),
+        };
+        let _ = UNIT_NAME.set(request.name.clone());
+        let response = catch_unwind(AssertUnwindSafe(|| run_within_process(&request)))
+            .unwrap_or_else(|panic| failed(&request.name, panic_text(&*panic)));
+        match response {
+            Response::Done { .. } => answer(&response),
+            Response::Failed(_) => finish(&response),
         }
-    };
-    finish(&response)
+    }
 }
 
-/// Writes the response and ends the process.
-fn finish(response: &Response) -> ! {
+/// The next request, unless there are no more.
+fn next_request(input: &mut impl Read) -> Result<Option<Request>, String> {
+    let cannot_read = |error| format!("cannot read the worker's request: {error}");
+    let mut length = Vec::with_capacity(4);
+    input.take(4).read_to_end(&mut length).map_err(cannot_read)?;
+    let length = match length[..] {
+        [] => return Ok(None),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        _ => return Err("not a request to a worker: it ends in its length".to_owned()),
+    };
+    let mut bytes = Vec::new();
+    input.take(length).read_to_end(&mut bytes).map_err(cannot_read)?;
+    postcard::from_bytes(&bytes)
+        .map(Some)
+        .map_err(|error| format!("not a request to a worker: {error}"))
+}
+
+/// Writes a response; if that cannot be done, the process ends.
+fn answer(response: &Response) {
+    let bytes = postcard::to_stdvec(response).expect("serialising into memory does not fail");
+    let length = u32::try_from(bytes.len()).map_err(|_| std::io::ErrorKind::FileTooLarge.into());
     let mut out = std::io::stdout().lock();
-    let written =
-        postcard::to_stdvec(response).map_err(|error| error.to_string()).and_then(|bytes| {
-            out.write_all(&bytes).and_then(|()| out.flush()).map_err(|error| error.to_string())
-        });
+    let written = length
+        .and_then(|length| out.write_all(&length.to_le_bytes()))
+        .and_then(|()| out.write_all(&bytes))
+        .and_then(|()| out.flush());
     if let Err(error) = written {
         eprintln!("backtrail: the worker cannot answer: {error}");
         exit_at_once(1);
     }
+}
+
+/// Writes the last response and ends the process.
+fn finish(response: &Response) -> ! {
+    answer(response);
     exit_at_once(i32::from(matches!(response, Response::Failed(_))))
 }
 
@@ -110,15 +134,15 @@ fn read<'c>(context: &'c Context<'c>, request: &Request) -> Result<Module<'c>, E
 fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> {
     let unit = request.lower.then(|| Box::new(lower::lower(module, &request.name)));
     let loops_by_position = request.lower && loops::has_positions_only(module);
-    let mut changed = false;
     if let Some(plan) = &request.plan {
         apply::apply(module, plan)?;
-        changed = true;
     }
     if request.strip_debug {
-        changed |= module.strip_debug_info();
+        module.strip_debug_info();
     }
-    if changed {
+    // What LLVM does by itself, taking away metadata, it does right; to verify
+    // that would take a third of the worker's time.
+    if request.plan.is_some() {
         module.verify()?;
     }
     let mut order_kept = true;
@@ -127,7 +151,6 @@ fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> 
         Some(Output::Bitcode(path) | Output::Unoptimised(path)) => {
             if matches!(request.output, Some(Output::Unoptimised(_))) {
                 loops::forget_positions(module);
-                module.verify()?;
             }
             let bitcode = module.to_bitcode()?;
             order_kept = bitcode.order_kept;

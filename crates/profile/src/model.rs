@@ -196,10 +196,9 @@ pub enum End {
     Loop(u32),
     /// At an edge that was cut, which leads to this block.
     Cut(u32),
-    /// Within its last block, which the next path goes on with.
+    /// Within its last block, which the next path goes on with, as
+    /// [`Start::CutWithin`] or [`Start::ReturnTwice`].
     CutWithin,
     /// Before a call that does not return.
     Call,
-    /// Before a call that can return twice.
-    CallTwice,
 }

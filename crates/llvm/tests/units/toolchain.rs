@@ -120,8 +120,20 @@ pub fn serve(request: &Request) -> Response {
     response
 }
 
-/// Sends a worker these bytes.
+/// Sends a worker these bytes as its one request.
 pub fn serve_bytes(bytes: &[u8]) -> (Response, Output) {
+    let (mut responses, output) = serve_stream(&frame(bytes));
+    assert_eq!(responses.len(), 1, "{responses:?}");
+    (responses.remove(0), output)
+}
+
+/// Bytes behind their length.
+pub fn frame(bytes: &[u8]) -> Vec<u8> {
+    [&u32::try_from(bytes.len()).expect("a short request").to_le_bytes()[..], bytes].concat()
+}
+
+/// Sends a worker these bytes; all it answers.
+pub fn serve_stream(bytes: &[u8]) -> (Vec<Response>, Output) {
     let mut worker = Command::new(env!("CARGO_BIN_EXE_backtrail-llvm-worker"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -130,9 +142,15 @@ pub fn serve_bytes(bytes: &[u8]) -> (Response, Output) {
         .expect("the worker starts");
     worker.stdin.take().expect("a pipe").write_all(bytes).expect("the worker reads");
     let output = worker.wait_with_output().expect("the worker ends");
-    let response = postcard::from_bytes(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: the worker ended with {output:?}"));
-    (response, output)
+    let mut responses = Vec::new();
+    let mut rest = &output.stdout[..];
+    while !rest.is_empty() {
+        let (length, behind) = rest.split_first_chunk().expect("a length");
+        let (response, behind) = behind.split_at(u32::from_le_bytes(*length) as usize);
+        responses.push(postcard::from_bytes(response).unwrap_or_else(|error| panic!("{error}")));
+        rest = behind;
+    }
+    (responses, output)
 }
 
 /// Has a worker serve a request that it must be able to.
