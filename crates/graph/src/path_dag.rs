@@ -72,26 +72,46 @@ impl PathDag {
         Self::with_cuts(cfg, first, &BTreeSet::new())
     }
 
-    /// The same with the edges of `cuts` treated as retreating edges are: paths
-    /// end and begin there. That is how the number of paths is kept small; see
-    /// [`crate::path_cuts`].
+    /// The same with the edges of `cuts` taken out as retreating edges are:
+    /// paths end and begin there. That is how the number of paths is kept small
+    /// (see [`crate::path_cuts`]), and how a path ends where it must.
+    ///
+    /// Cuts come first: what retreats is found in the graph without them, in a
+    /// search from `first` and then from the targets of cuts. A loop that a cut
+    /// opens needs no second place where paths end.
     pub fn with_cuts<N: Index>(cfg: &Digraph<N>, first: N, cuts: &BTreeSet<Edge>) -> Self {
-        let search = DepthFirst::new(cfg, first);
+        let reached = DepthFirst::new(cfg, first);
         let node = |block: N| DagNode::new(block.position());
         let entry = DagNode::new(cfg.node_count());
         let exit = DagNode::new(cfg.node_count() + 1);
 
+        // ENTRY stands for the search's root, and EXIT is not reached.
+        let is_cut = |edge: Edge| cuts.contains(&edge) && reached.kind(edge) != EdgeKind::Unreached;
+        let kept: Vec<Edge> = cfg
+            .edges()
+            .filter(|&edge| !is_cut(edge) && reached.kind(edge) != EdgeKind::Unreached)
+            .collect();
+        let starts = cfg.nodes().filter(|&it| cfg.in_edges(it).iter().any(|&edge| is_cut(edge)));
+        let roots: Vec<_> =
+            std::iter::once(first).chain(starts).map(|it| (entry, node(it))).collect();
+        let root_count = roots.len();
+        let flow = kept.iter().map(|&edge| (node(cfg.source(edge)), node(cfg.target(edge))));
+        let opened = Digraph::new(cfg.node_count() + 2, roots.into_iter().chain(flow));
+        let search = DepthFirst::new(&opened, entry);
+        let mut taken_out: Vec<bool> = cfg.edges().map(is_cut).collect();
+        for (position, edge) in kept.iter().enumerate() {
+            taken_out[edge.position()] =
+                search.kind(Edge::new(root_count + position)) == EdgeKind::Retreating;
+        }
+
         let mut ends = vec![(entry, node(first))];
         let mut kinds = vec![DagEdge::Enter];
-        let is_reached = |&edge: &Edge| search.kind(edge) != EdgeKind::Unreached;
-        let is_taken_out = |edge: &Edge| {
-            search.kind(*edge) == EdgeKind::Retreating || cuts.contains(edge) && is_reached(edge)
-        };
+        let is_taken_out = |edge: &Edge| taken_out[edge.position()];
         for head in cfg.nodes().filter(|&head| cfg.in_edges(head).iter().any(is_taken_out)) {
             ends.push((entry, node(head)));
             kinds.push(DagEdge::LoopStart);
         }
-        for block in cfg.nodes().filter(|&block| search.is_reached(block)) {
+        for block in cfg.nodes().filter(|&block| reached.is_reached(block)) {
             for &edge in cfg.out_edges(block) {
                 if is_taken_out(&edge) {
                     ends.push((node(block), exit));
@@ -108,8 +128,7 @@ impl PathDag {
         }
 
         let mut reverse_topological = vec![exit];
-        reverse_topological.extend(search.postorder().iter().map(|&block| node(block)));
-        reverse_topological.push(entry);
+        reverse_topological.extend(search.postorder());
         Self { graph: Digraph::new(cfg.node_count() + 2, ends), kinds, reverse_topological }
     }
 

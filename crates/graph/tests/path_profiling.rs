@@ -96,7 +96,7 @@ proptest! {
     #[test]
     fn cutting_reaches_the_limit(graph in any_graph(60), seed in any::<u64>(), bits in 0u32..12) {
         let limit = 1u64 << bits;
-        let cuts = compute_cuts(&graph, Node::new(0), &weights(graph.edge_count(), seed), limit);
+        let cuts = compute_cuts(&graph, Node::new(0), &weights(graph.edge_count(), seed), limit, &BTreeSet::new(), &BTreeSet::new());
         let count = PathDag::with_cuts(&graph, Node::new(0), &cuts).path_count();
         // With every edge cut, a path is an edge, a block that ends the
         // function, or the entry.
@@ -118,7 +118,14 @@ fn a_function_of_2_to_the_100_paths_is_cut_to_a_few_pieces() {
         }
     }
     let graph = Digraph::new(301, edges);
-    let cuts = compute_cuts(&graph, Node::new(0), &vec![1; graph.edge_count()], 1 << 16);
+    let cuts = compute_cuts(
+        &graph,
+        Node::new(0),
+        &vec![1; graph.edge_count()],
+        1 << 16,
+        &BTreeSet::new(),
+        &BTreeSet::new(),
+    );
     let dag = PathDag::with_cuts(&graph, Node::new(0), &cuts);
     assert!(dag.path_count().is_at_most(1 << 16), "{}", dag.path_count());
     assert!(cuts.len() <= 24, "{} cuts", cuts.len());
