@@ -9,7 +9,7 @@
 pub mod block_log;
 pub mod worker;
 
-use backtrail_ir::{Block, Func};
+use backtrail_ir::{Block, Func, Inst};
 use serde::{Deserialize, Serialize};
 
 /// What to insert into one unit.
@@ -17,8 +17,11 @@ use serde::{Deserialize, Serialize};
 pub struct UnitPlan {
     /// The unit's id ([`backtrail_abi::UnitId`]), which injected descriptors name.
     pub unit: [u8; 16],
-    /// Blocks of all functions of the unit, for the descriptor.
+    /// Blocks of all functions of the unit.
     pub blocks: u32,
+    /// How many counters the unit has; their symbol is
+    /// [`backtrail_abi::counts::UNIT_SYMBOL_PREFIX`] and the unit's id.
+    pub counters: u32,
     /// The functions to change; those not listed stay as they are.
     pub functions: Vec<FunctionPlan>,
     /// The functions that cannot be probed, and why.
@@ -34,7 +37,7 @@ pub struct FunctionPlan {
     pub name: String,
     /// How many blocks it has, checked as well.
     pub blocks: u32,
-    /// The probes.
+    /// The probes. Those of one place are carried out in this order.
     pub probes: Vec<Probe>,
 }
 
@@ -52,6 +55,20 @@ pub struct Probe {
 pub enum Place {
     /// At the start of a block, behind what must come first (phis, landing pads).
     Block(Block),
+    /// Where the function begins.
+    Entry,
+    /// On the edge between two blocks. If the source lists the target more than
+    /// once, all of these are meant.
+    Edge {
+        /// The block it leaves.
+        from: Block,
+        /// The block it leads to.
+        to: Block,
+    },
+    /// Before an instruction.
+    Before(Inst),
+    /// Behind an instruction that does not end its block.
+    After(Inst),
 }
 
 /// What a probe does.
@@ -61,6 +78,24 @@ pub enum Action {
     Log {
         /// Blocks of all functions of the unit, counted through.
         number: u32,
+    },
+    /// Sees to it that the thread has counters of its own.
+    Enter,
+    /// Adds one to this counter of the unit.
+    Count {
+        /// The counter.
+        counter: u32,
+    },
+    /// Sets the sum of the path under way. A function has one such sum.
+    SetSum(i64),
+    /// Adds to it, modulo 2^64.
+    AddSum(i64),
+    /// Adds one to the counter `first + sum + add`.
+    CountPath {
+        /// The counter of the path with number 0.
+        first: u32,
+        /// What remains to be added to the sum.
+        add: i64,
     },
 }
 
@@ -74,6 +109,15 @@ pub enum LeftOut {
     /// It chooses a function while the program is being loaded, before thread
     /// storage exists.
     IFuncResolver,
+    /// It was not asked for.
+    NotChosen,
+    /// An `invoke` of a function that returns twice: the edge it returns by has
+    /// no place where both returns can be told apart.
+    InvokeReturnsTwice,
+    /// Exceptions are handled in funclets, as on Windows.
+    Funclets,
+    /// It has several computed gotos with different targets.
+    ComputedTargets,
 }
 
 impl std::fmt::Display for LeftOut {
@@ -82,6 +126,10 @@ impl std::fmt::Display for LeftOut {
             Self::Naked => "naked function: it has no prologue, nothing can be inserted safely",
             Self::AvailableExternally => "no code is made from this body",
             Self::IFuncResolver => "ifunc resolver: it runs before thread storage exists",
+            Self::NotChosen => "not chosen",
+            Self::InvokeReturnsTwice => "a call that returns twice can also unwind",
+            Self::Funclets => "exceptions are handled in funclets",
+            Self::ComputedTargets => "several computed gotos with different targets",
         })
     }
 }

@@ -4,8 +4,14 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`function_graph`] | the graph whose paths are counted: pieces of blocks |
+//! | [`frequency`] | how often edges are taken, guessed |
+//! | [`path_plan`] | a function's paths: their probes, what their numbers mean |
 //! | [`model`] | a profile as plain data: functions, paths, counts |
 
 #![forbid(unsafe_code)]
 
+pub mod frequency;
+pub mod function_graph;
 pub mod model;
+pub mod path_plan;

@@ -1,0 +1,223 @@
+//! The paths of one function: where their probes go, and what their numbers mean.
+//!
+//! Ball and Larus, *Efficient Path Profiling*, MICRO 1996, on the graph of
+//! [`crate::function_graph`], cut to a limit ([`backtrail_graph::path_cuts`]), so
+//! that the counters of a path profile are one plain array.
+//!
+//! What the paper calls folding (an initial value into the first increment, the
+//! last increment into the count) is in the numbers here as far as the edges of
+//! the virtual ENTRY and EXIT go: they weigh nothing, so the spanning tree
+//! leaves them out before any other, and their increments become constants of
+//! a `SetSum` or a `CountPath`. The rest is constant propagation, which the
+//! compiler does once the sum is in registers.
+//!
+//! Decoding needs the graph and the cuts, not the tree: [`PathPlan::with_cuts`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use backtrail_graph::path_cuts::compute_cuts;
+use backtrail_graph::path_dag::{DagEdge, DagNode};
+use backtrail_graph::{Edge, Index, PathCount, PathDag, PathIncrements, PathNumbering};
+use backtrail_ir::{Func, Unit};
+use backtrail_plan::{Action, LeftOut, Place, Probe};
+
+use crate::frequency::guess_frequencies;
+use crate::function_graph::{Begin, FunctionGraph, Joint, Leave, Piece};
+use crate::model::{End, Start};
+
+/// The numbered paths of a function.
+#[derive(Debug, Clone)]
+pub struct PathPlan {
+    graph: FunctionGraph,
+    cuts: BTreeSet<Edge>,
+    dag: PathDag,
+    numbering: PathNumbering,
+}
+
+/// A path as its number tells it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DecodedPath {
+    /// How it begins.
+    pub starts: Start,
+    /// How it ends.
+    pub ends: End,
+    /// Its blocks by number.
+    pub blocks: Vec<u32>,
+}
+
+impl PathPlan {
+    /// Numbers the paths of `function`, cut so that there are at most `limit`,
+    /// or says why they cannot be counted. `weights`, by edge of the graph, says
+    /// how often each is taken; without it that is guessed.
+    pub fn new(unit: &Unit, function: Func, limit: u64) -> Result<Self, LeftOut> {
+        let graph = FunctionGraph::new(unit, function)?;
+        let weights = guess_frequencies(&unit.functions[function], &graph);
+        let forced = graph.forced_cuts();
+        let computed = graph.computed();
+        let cuts = compute_cuts(&graph.flow, graph.entry(), &weights, limit, &forced, &computed);
+        Ok(Self::numbered(graph, cuts))
+    }
+
+    /// The same paths from the cuts that were made: see [`Self::cuts`].
+    pub fn with_cuts(unit: &Unit, function: Func, cuts: &[u32]) -> Result<Self, LeftOut> {
+        let graph = FunctionGraph::new(unit, function)?;
+        let edges = graph.flow.edge_count();
+        let cuts = cuts.iter().map(|&cut| cut as usize).filter(|&cut| cut < edges);
+        let cuts = cuts.map(Edge::new).collect();
+        Ok(Self::numbered(graph, cuts))
+    }
+
+    fn numbered(graph: FunctionGraph, cuts: BTreeSet<Edge>) -> Self {
+        let dag = PathDag::with_cuts(&graph.flow, graph.entry(), &cuts);
+        match PathNumbering::new(&dag) {
+            Some(numbering) => Self { graph, cuts, dag, numbering },
+            // Only cuts that were not computed here leave so many paths.
+            None => {
+                let all: BTreeSet<Edge> = graph.flow.edges().collect();
+                let dag = PathDag::with_cuts(&graph.flow, graph.entry(), &all);
+                let numbering = PathNumbering::new(&dag).expect("each edge is a path");
+                Self { graph, cuts: all, dag, numbering }
+            }
+        }
+    }
+
+    /// The graph of the function's pieces.
+    pub fn graph(&self) -> &FunctionGraph {
+        &self.graph
+    }
+
+    /// How many paths have a number.
+    pub fn count(&self) -> u64 {
+        self.numbering.count()
+    }
+
+    /// How many acyclic paths there are before any cut that was not a must.
+    pub fn uncut_count(&self) -> PathCount {
+        let forced = self.graph.forced_cuts();
+        PathDag::with_cuts(&self.graph.flow, self.graph.entry(), &forced).path_count()
+    }
+
+    /// The edges of the graph at which paths end, by number.
+    pub fn cuts(&self) -> Vec<u32> {
+        self.cuts.iter().map(|edge| edge.position() as u32).collect()
+    }
+
+    /// Whether edges were cut to keep the number of paths small.
+    pub fn is_cut(&self) -> bool {
+        self.cuts.len() > self.graph.forced_cuts().len()
+    }
+
+    /// The probes that count the paths, the path of number 0 in counter `first`.
+    /// `weights`, by edge of [`Self::graph`], says how often each is taken.
+    pub fn probes(&self, weights: &[u64], first: u32) -> Result<Vec<Probe>, LeftOut> {
+        let weight = |edge: Edge| match self.dag.kind(edge) {
+            DagEdge::Flow(flow) => weights[flow.position()].max(1),
+            // Constants of a count or of an initial sum: they cost nothing.
+            _ => 0,
+        };
+        let dag_weights: Vec<u64> = self.dag.graph().edges().map(weight).collect();
+        let is_computed = |edge: Edge| match self.dag.kind(edge) {
+            DagEdge::Flow(flow) => self.graph.joint(flow) == Joint::Computed,
+            _ => false,
+        };
+        let forced: Vec<Edge> = self.dag.graph().edges().filter(|&it| is_computed(it)).collect();
+        let increments = PathIncrements::new(&self.dag, &self.numbering, &dag_weights, &forced);
+        if forced.iter().any(|&edge| increments.increment(edge) != 0) {
+            return Err(LeftOut::ComputedTargets);
+        }
+        Ok(self.place(&increments, first))
+    }
+
+    /// Turns increments into probes.
+    fn place(&self, increments: &PathIncrements, first: u32) -> Vec<Probe> {
+        let edges = || self.dag.graph().edges().map(|edge| (edge, increments.increment(edge)));
+        let starts: BTreeMap<usize, i64> = edges()
+            .filter(|(edge, _)| self.dag.kind(*edge) == DagEdge::LoopStart)
+            .map(|(edge, increment)| (self.dag.graph().target(edge).position(), increment))
+            .collect();
+        let mut probes = Vec::new();
+        let mut probe = |at: Place, action: Action| probes.push(Probe { at, action });
+        let place_of = |flow: Edge| Place::Edge {
+            from: self.graph.block(self.graph.flow.source(flow)),
+            to: self.graph.block(self.graph.flow.target(flow)),
+        };
+        for (edge, add) in edges() {
+            match self.dag.kind(edge) {
+                DagEdge::Enter => probe(Place::Entry, Action::SetSum(add)),
+                DagEdge::LoopStart => {}
+                DagEdge::Flow(flow) if add != 0 => probe(place_of(flow), Action::AddSum(add)),
+                DagEdge::Flow(_) => {}
+                DagEdge::LoopEnd(flow) => {
+                    let next = starts[&self.graph.flow.target(flow).position()];
+                    let (before, behind) = match self.graph.joint(flow) {
+                        Joint::Jump(inst) => (Place::Before(inst), Place::Before(inst)),
+                        Joint::Twice(inst) => (Place::Before(inst), Place::After(inst)),
+                        Joint::Edge | Joint::Computed => (place_of(flow), place_of(flow)),
+                    };
+                    probe(before, Action::CountPath { first, add });
+                    probe(behind, Action::SetSum(next));
+                }
+                DagEdge::Leave => {
+                    let piece = Piece::new(self.dag.graph().source(edge).position());
+                    let leave = self.graph.pieces[piece].leave;
+                    let (Leave::Function(inst) | Leave::Call(inst)) =
+                        leave.expect("a piece without successors says how it is left");
+                    probe(Place::Before(inst), Action::CountPath { first, add });
+                }
+            }
+        }
+        probes
+    }
+
+    /// The path with this number, if one has it.
+    pub fn decode(&self, number: u64) -> Option<DecodedPath> {
+        let path = self.numbering.path(&self.dag, number)?;
+        let (&head, &tail) = (path.first()?, path.last()?);
+        let graph = self.dag.graph();
+        let piece = |node: DagNode| Piece::new(node.position());
+        let first = piece(graph.target(head));
+        let last = piece(graph.source(tail));
+        let starts = match (self.dag.kind(head), self.graph.pieces[first].begin) {
+            (DagEdge::Enter, _) => Start::Entry,
+            (_, Begin::Returned) => Start::ReturnTwice,
+            (_, Begin::Jump) => Start::CutWithin,
+            (_, Begin::Block) if self.is_loop_head(first) => Start::Loop,
+            (_, Begin::Block) => Start::Cut,
+        };
+        let ends = match self.dag.kind(tail) {
+            DagEdge::LoopEnd(edge) => {
+                let to = self.graph.block(self.graph.flow.target(edge)).position() as u32;
+                match self.graph.joint(edge) {
+                    Joint::Jump(_) | Joint::Twice(_) => End::CutWithin,
+                    _ if self.cuts.contains(&edge) => End::Cut(to),
+                    _ => End::Loop(to),
+                }
+            }
+            _ => match self.graph.pieces[last].leave {
+                Some(Leave::Call(_)) => End::Call,
+                _ => End::Exit,
+            },
+        };
+        let blocks = path[1..].iter().map(|&edge| piece(graph.source(edge)));
+        let blocks = blocks.map(|it| self.graph.block(it).position() as u32).collect();
+        Some(DecodedPath { starts, ends, blocks })
+    }
+
+    /// Whether an edge that was taken out because it closes a loop leads here.
+    fn is_loop_head(&self, piece: Piece) -> bool {
+        let flow = &self.graph.flow;
+        flow.in_edges(piece).iter().any(|&edge| !self.cuts.contains(&edge) && self.ends_path(edge))
+    }
+
+    /// Whether a path ends with this edge of the graph.
+    pub fn ends_path(&self, flow: Edge) -> bool {
+        let source = DagNode::new(self.graph.flow.source(flow).position());
+        let edges = self.dag.graph().out_edges(source);
+        edges.iter().any(|&edge| self.dag.kind(edge) == DagEdge::LoopEnd(flow))
+    }
+
+    /// A guess how often each edge of the graph is taken.
+    pub fn guess(&self, unit: &Unit, function: Func) -> Vec<u64> {
+        guess_frequencies(&unit.functions[function], &self.graph)
+    }
+}
