@@ -250,6 +250,15 @@ impl<'m> Comdat<'m> {
         self.raw.as_ptr() as usize
     }
 
+    /// Whether the linker keeps one of all groups of this name. Otherwise it
+    /// keeps all of them, and the group only holds sections together.
+    pub fn is_unique(self) -> bool {
+        const NO_DEDUPLICATE: u32 = 3; // LLVMNoDeduplicateComdatSelectionKind
+        // SAFETY: the group is alive.
+        let kind = unsafe { (self.module.functions_table().LLVMGetComdatSelectionKind)(self.raw) };
+        kind != NO_DEDUPLICATE
+    }
+
     /// Its name.
     ///
     /// The C API cannot tell it. Where the library does not export the C++

@@ -179,6 +179,7 @@ functions! {
     fn LLVMAliasGetAliasee(ValueRef) -> Option<ValueRef>;
     fn LLVMGetGlobalIFuncResolver(ValueRef) -> Option<ValueRef>;
     fn LLVMGetComdat(ValueRef) -> Option<ComdatRef>;
+    fn LLVMGetComdatSelectionKind(ComdatRef) -> c_uint;
     fn LLVMSetComdat(ValueRef, ComdatRef);
     fn LLVMGetOrInsertComdat(ModuleRef, *const c_char) -> ComdatRef;
 

@@ -65,7 +65,8 @@ impl Symbols {
     }
 
     fn add(&mut self, global: Global<'_>, kind: SymbolKind, comdats: &mut ById<Comdat>) {
-        let comdat = global.comdat().map(|comdat| {
+        // Groups that are not made unique decide nothing for the linker.
+        let comdat = global.comdat().filter(|comdat| comdat.is_unique()).map(|comdat| {
             *comdats.entry(comdat.id()).or_insert_with(|| self.comdats.push(comdat.name()))
         });
         let symbol = self.list.push(Symbol {

@@ -6,7 +6,7 @@ use backtrail_ir::{
 };
 
 use crate::text_form::{self, Counts};
-use crate::toolchain::{Workshop, lower};
+use crate::toolchain::{Workshop, lower, run};
 
 fn counts(unit: &Unit, function: &Function) -> Counts {
     let of = |wanted: fn(&Op) -> bool| function.insts.values().filter(|it| wanted(&it.op)).count();
@@ -302,6 +302,29 @@ fn exceptions_virtual_calls_and_groups_are_lowered() {
         let SymbolKind::Data { refers_to, .. } = &constructors.kind else { panic!("data") };
         assert!(refers_to.len() >= 3, "two priorities and the ordinary ones");
     }
+}
+
+#[test]
+fn groups_that_are_not_made_unique_are_none() {
+    let workshop = Workshop::new();
+    let (text, bitcode) = (workshop.path("groups.ll"), workshop.path("groups.bc"));
+    let module = "target triple = \"x86_64-pc-linux-gnu\"\n\
+                  $kept = comdat any\n\
+                  $held = comdat nodeduplicate\n\
+                  @kept = linkonce_odr global i32 1, comdat\n\
+                  @held = global i32 2, comdat\n\
+                  define void @body() comdat($held) { ret void }\n";
+    std::fs::write(&text, module).expect("a file");
+    run(std::process::Command::new("clang-19")
+        .args(["-c", "-emit-llvm", "-o"])
+        .args([&bitcode, &text]));
+    let unit = lower(&bitcode);
+    let group = |name: &str| {
+        let symbol = unit.symbols.values().find(|it| it.name == name).expect("a symbol");
+        symbol.comdat.map(|it| unit.comdats[it].as_str())
+    };
+    assert_eq!([group("kept"), group("held"), group("body")], [Some("kept"), None, None]);
+    assert_eq!(unit.comdats.len(), 1);
 }
 
 #[test]
