@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 #[command(
     after_help = "Exit codes: 0 done; 1 a finding you asked to be told about; 2 wrong usage; \
     3 the input is missing, not ours, corrupt or of an unreadable version; 4 the runs diverged; \
-    5 the engine failed; 6 cannot write; 70 a bug in Backtrail; 127 no clang."
+    5 the engine failed; 6 cannot write; 70 a bug in Backtrail; 127 no usable clang."
 )]
 pub struct Line {
     /// Show no progress.
