@@ -40,7 +40,8 @@ pub fn seem_to_be_in(source: &[u8], arguments: &[String]) -> bool {
         Some(word) if word == "-ffinite-loops" => return false,
         Some(_) => true,
         None => {
-            let mut standards = arguments.iter().rev().filter_map(|word| word.strip_prefix("-std="));
+            let mut standards =
+                arguments.iter().rev().filter_map(|word| word.strip_prefix("-std="));
             standards.next().is_some_and(|standard| OLD_STANDARDS.contains(&standard))
         }
     };

@@ -55,6 +55,26 @@ fn with_options_of_real_packages() {
     ]);
 }
 
+/// Loops that need not end, which line tables would change: before C11, all.
+#[test]
+fn in_older_standards() {
+    let project = project();
+    let endless = include_str!("../../llvm/tests/fixtures/endless.c");
+    let conditions = ["step(0)", "step(0)", "b != limit", "step(0)"];
+    let ending = conditions.iter().fold(endless.to_owned(), |text, condition| {
+        text.replacen("while (1)", &format!("while ({condition})"), 1)
+    });
+    assert!(!ending.contains("(1)"));
+    project.write("endless.c", endless.as_bytes());
+    project.write("ending.c", ending.as_bytes());
+    project.both("$CC -O2 -std=c89 -w -c endless.c ending.c").succeeded();
+    for options in ["-O2 -std=gnu99", "-O3 -std=c9x", "-Os -std=c99", "-O2 -fno-finite-loops"] {
+        project.both(&format!("$CC {options} -w -c {C} endless.c ending.c")).succeeded();
+        project.carries("endless.o", &["endless.c"]);
+        project.carries("ending.o", &["ending.c"]);
+    }
+}
+
 /// Where the optimiser inserts something of its own, too.
 #[test]
 fn with_sanitizers_and_profiles() {

@@ -8,7 +8,8 @@ use backtrail_plan::worker::{Codegen, Output, Request, Response};
 use backtrail_plan::{Action, FunctionPlan, Place, Probe, UnitPlan, block_log};
 
 use crate::toolchain::{
-    Workshop, lower, request, run, serve, serve_bytes, serve_done, serve_failed, source,
+    Workshop, frame, lower, request, run, serve, serve_bytes, serve_done, serve_failed,
+    serve_stream, source,
 };
 
 fn assert_says(why: &str, words: &[&str]) {
@@ -79,6 +80,31 @@ fn what_is_no_request_gets_an_answer() {
         let (response, output) = serve_bytes(bytes);
         let Response::Failed(why) = response else { panic!("it cannot be done") };
         assert_says(&why, &["not a request"]);
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_worker_serves_one_request_after_another_until_one_fails() {
+    let workshop = Workshop::new();
+    let good = Request { lower: true, ..request(&workshop.bitcode("inlined.c", &["-O1"])) };
+    let bad = request(Path::new("/nowhere/x.bc"));
+    let framed = |request| frame(&postcard::to_stdvec(request).expect("a request is data"));
+    let stream = [framed(&good), framed(&good), framed(&bad), framed(&good)].concat();
+    let (responses, output) = serve_stream(&stream);
+    assert_eq!(responses.len(), 3);
+    assert_eq!(responses[0], serve(&good));
+    assert_eq!(responses[1], responses[0]);
+    assert!(matches!(&responses[2], Response::Failed(why) if why.contains("/nowhere/x.bc")));
+    assert_eq!(output.status.code(), Some(1));
+
+    let (responses, output) = serve_stream(&[]);
+    assert_eq!((responses.len(), output.status.code()), (0, Some(0)));
+    let whole = framed(&good);
+    for length in 1..whole.len() {
+        let (responses, output) = serve_stream(&whole[..length]);
+        let [Response::Failed(why)] = &responses[..] else { panic!("{length}: {responses:?}") };
+        assert_says(why, &["not a request"]);
         assert_eq!(output.status.code(), Some(1));
     }
 }
