@@ -8,10 +8,19 @@
 //! | [`frequency`] | how often edges are taken, guessed |
 //! | [`path_plan`] | a function's paths: their probes, what their numbers mean |
 //! | [`model`] | a profile as plain data: functions, paths, counts |
+//! | [`file`](mod@file) | its bytes |
+//! | [`merge`] | the sum of profiles of one build |
+//! | [`derived`] | counts of edges, blocks and lines that follow from those of paths |
 
 #![forbid(unsafe_code)]
 
+pub mod derived;
+mod error;
+pub mod file;
 pub mod frequency;
 pub mod function_graph;
+pub mod merge;
 pub mod model;
 pub mod path_plan;
+
+pub use error::Error;

@@ -8,6 +8,7 @@
 
 pub mod random_graph;
 pub mod random_link;
+pub mod random_profile;
 pub mod random_unit;
 pub mod slow_graph;
 pub mod slow_link;

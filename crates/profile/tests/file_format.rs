@@ -1,0 +1,168 @@
+//! A profile file gives back the profile, or an error.
+
+use backtrail_profile::Error;
+use backtrail_profile::file::verify::verify;
+use backtrail_profile::file::{VERSION, read_profile, write_profile};
+use backtrail_profile::model::{End, Instrumented, Profile};
+use backtrail_testkit::random_profile::{program, run};
+use fastrand::Rng;
+
+fn sample(seed: u64) -> Profile {
+    run(&program(seed, 6, 10), seed).0
+}
+
+#[test]
+fn what_was_written_is_read() {
+    for seed in 0..200 {
+        let profile = sample(seed);
+        assert_eq!(read_profile(&write_profile(&profile).unwrap()).unwrap(), profile, "{seed}");
+    }
+}
+
+#[test]
+fn every_prefix_is_an_error_that_says_so() {
+    let bytes = write_profile(&sample(1)).unwrap();
+    assert_eq!(read_profile(&[]), Err(Error::NotAProfile));
+    for length in 1..bytes.len() {
+        let error = read_profile(&bytes[..length]).unwrap_err();
+        assert!(
+            matches!(error, Error::Truncated { found, expected }
+                if found == length as u64 && expected > found),
+            "{length}: {error}"
+        );
+    }
+}
+
+#[test]
+fn every_corruption_is_an_error() {
+    let bytes = write_profile(&sample(2)).unwrap();
+    for position in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut bytes = bytes.clone();
+            bytes[position] ^= 1 << bit;
+            let error = read_profile(&bytes).unwrap_err();
+            assert!(!matches!(error, Error::Invalid { .. }), "{position}: {error}");
+        }
+    }
+    let mut rng = Rng::with_seed(3);
+    for _ in 0..5_000 {
+        let mut bytes = bytes.clone();
+        for _ in 0..rng.usize(1..8) {
+            let at = rng.usize(0..bytes.len());
+            match rng.u8(0..4) {
+                0 => drop(bytes.remove(at)),
+                1 => bytes.insert(at, rng.u8(..)),
+                2 => bytes[at..].reverse(),
+                _ => bytes[at] = bytes[at].wrapping_add(rng.u8(1..)),
+            }
+        }
+        if let Ok(read) = read_profile(&bytes) {
+            assert_eq!(read, sample(2));
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_apart() {
+    let mut bytes = write_profile(&sample(4)).unwrap();
+    assert_eq!(read_profile(b"\x7fELF and more of it").unwrap_err(), Error::NotAProfile);
+    bytes.push(0);
+    assert!(matches!(read_profile(&bytes), Err(Error::Corrupt { .. })));
+    bytes[8] = 77;
+    let error = read_profile(&bytes).unwrap_err();
+    assert_eq!(error, Error::Version { found: 77, readable: VERSION });
+}
+
+/// A file whose checksum fits but whose body was not written by us.
+fn forge(raw: &[u8], claimed: u64) -> Vec<u8> {
+    let body = zstd::bulk::compress(raw, 1).unwrap();
+    let mut behind = (body.len() as u64).to_le_bytes().to_vec();
+    behind.extend_from_slice(&claimed.to_le_bytes());
+    behind.extend_from_slice(&body);
+    let mut bytes = b"BTPROF\r\n".to_vec();
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(blake3::hash(&behind).as_bytes());
+    bytes.extend_from_slice(&behind);
+    bytes
+}
+
+#[test]
+fn a_forged_body_is_no_profile_or_a_valid_one() {
+    let raw = postcard::to_stdvec(&sample(5)).unwrap();
+    assert_eq!(read_profile(&forge(&raw, raw.len() as u64)).unwrap(), sample(5));
+    let corrupt = |bytes: &[u8]| matches!(read_profile(bytes), Err(Error::Corrupt { .. }));
+    assert!(corrupt(&forge(&raw, raw.len() as u64 - 1)));
+    assert!(corrupt(&forge(&raw, u64::MAX)));
+    let mut rng = Rng::with_seed(6);
+    let mut valid = 0;
+    for _ in 0..20_000 {
+        let mut raw = raw.clone();
+        for _ in 0..rng.usize(1..4) {
+            let at = rng.usize(0..raw.len());
+            raw[at] = if rng.bool() { rng.u8(..) } else { raw[at] ^ 1 << rng.u8(0..8) };
+        }
+        if let Ok(profile) = read_profile(&forge(&raw, raw.len() as u64)) {
+            verify(&profile).unwrap();
+            // Whatever is derived from it holds, too.
+            backtrail_profile::derived::compute_line_counts(&profile);
+            valid += 1;
+        }
+    }
+    assert!(valid > 100, "names can be changed: {valid}");
+}
+
+#[test]
+fn every_rule_refuses_what_breaks_it() {
+    let whole = (0..).map(sample).find(|profile| {
+        let has = |function: &&backtrail_profile::model::Function| {
+            function.paths.len() > 2 && function.paths.iter().any(|path| path.blocks.len() > 2)
+        };
+        profile.functions.iter().find(has).is_some()
+    });
+    let whole = whole.unwrap();
+    let at = whole
+        .functions
+        .iter()
+        .position(|f| f.paths.len() > 2 && f.paths.iter().any(|path| path.blocks.len() > 2))
+        .unwrap();
+    let long = whole.functions[at].paths.iter().position(|path| path.blocks.len() > 2).unwrap();
+    type Break = fn(&mut Profile, usize, usize);
+    let rules: &[(&str, Break)] = &[
+        ("is in file", |p, _, _| p.files.clear()),
+        ("is inlined at a later", |p, _, _| p.locations[0].inlined_at = Some(0)),
+        ("a location that", |p, f, _| p.functions[f].location = Some(1 << 30)),
+        ("a location that", |p, f, _| p.functions[f].blocks[0].locations.push(u32::MAX)),
+        ("an edge between", |p, f, _| p.functions[f].edges[0].to = u32::MAX),
+        ("edges out of order", |p, f, _| p.functions[f].edges.reverse()),
+        ("was not instrumented", |p, f, _| {
+            p.functions[f].instrumented = Instrumented::No("why".to_owned());
+        }),
+        ("paths out of order", |p, f, _| p.functions[f].paths.reverse()),
+        ("was never taken", |p, f, l| p.functions[f].paths[l].count = 0),
+        ("without blocks", |p, f, l| p.functions[f].paths[l].blocks.clear()),
+        ("a block that does not exist", |p, f, l| p.functions[f].paths[l].blocks[0] = u32::MAX),
+        ("no edge does", |p, f, l| {
+            let step = (p.functions[f].paths[l].blocks[0], p.functions[f].paths[l].blocks[1]);
+            p.functions[f].edges.retain(|edge| (edge.from, edge.to) != step);
+        }),
+        ("no edge does", |p, f, l| p.functions[f].paths[l].ends = End::Loop(u32::MAX)),
+        ("activations began", |p, f, _| p.functions[f].entries += 1),
+        ("64 bits", |p, f, l| {
+            p.incomplete.push("why".to_owned());
+            p.functions[f].paths[l].count = u64::MAX;
+        }),
+        ("64 bits", |p, f, _| {
+            p.incomplete.push("why".to_owned());
+            p.functions[f].entries = u64::MAX;
+            p.functions[f].inherited = u64::MAX;
+        }),
+    ];
+    verify(&whole).unwrap();
+    for (number, (message, change)) in rules.iter().enumerate() {
+        let mut profile = whole.clone();
+        change(&mut profile, at, long);
+        let error = verify(&profile).unwrap_err().to_string();
+        assert!(error.contains(message), "rule {number}: {error}");
+        assert!(write_profile(&profile).is_err());
+    }
+}
