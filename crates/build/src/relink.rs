@@ -22,8 +22,8 @@ pub struct Relink<'a> {
     /// The objects of the units; a unit without one is left out, as the linker
     /// left it out before.
     pub objects: &'a Objects,
-    /// One more object, if any, with the options for the linker that it needs.
-    pub runtime: Option<(&'a [u8], &'a [&'a str])>,
+    /// Further objects, by name.
+    pub added: &'a [(&'a str, &'a [u8])],
     /// Further options for the linker.
     pub options: &'a [String],
     /// A folder for intermediate files.
@@ -35,7 +35,7 @@ impl Relink<'_> {
     pub fn run(&self, output: &Path) -> Result<(), Error> {
         let mut words = self.option_words(self.options);
         words.extend(self.missing_libraries()?);
-        let mut runtime = self.runtime_words()?;
+        let mut added = self.added_words()?;
         for argument in &self.recipe.arguments {
             match argument {
                 RecipeArg::Text(text) => words.push(text.clone()),
@@ -48,13 +48,13 @@ impl Relink<'_> {
                     let files = self.files(*input)?;
                     words.extend(files.iter().map(|file| file.display().to_string()));
                     if matches!(self.recipe.inputs[*input as usize].kind, InputKind::Units(_)) {
-                        words.append(&mut runtime);
+                        words.append(&mut added);
                     }
                 }
             }
         }
         // Only archives hold units.
-        words.append(&mut runtime);
+        words.append(&mut added);
         self.call_linker(&words)
     }
 
@@ -88,12 +88,12 @@ impl Relink<'_> {
         options.iter().map(|option| format!("{prefix}{}", option.as_ref())).collect()
     }
 
-    fn runtime_words(&self) -> Result<Vec<String>, Error> {
-        let Some((object, options)) = self.runtime else { return Ok(Vec::new()) };
-        let path = self.scratch.join("backtrail-runtime.o");
-        std::fs::write(&path, object).map_err(Error::write(&path))?;
-        let mut words = vec![path.display().to_string()];
-        words.extend(self.option_words(options));
+    fn added_words(&self) -> Result<Vec<String>, Error> {
+        let mut words = Vec::new();
+        for (name, object) in self.added {
+            let path = write(&self.scratch.join(name), object)?;
+            words.push(path.display().to_string());
+        }
         Ok(words)
     }
 

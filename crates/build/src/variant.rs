@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use backtrail_ir::Unit;
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::Kind;
+use backtrail_plan::counters::Layout;
 use backtrail_plan::worker::{Output, Request, Response};
 use backtrail_plan::{UnitPlan, block_log};
 use rayon::prelude::*;
@@ -23,39 +25,87 @@ use crate::codegen_args::without_side_outputs;
 use crate::libraries::own_libraries;
 use crate::output::{self, Mode};
 use crate::relink::{Objects, Relink};
-use crate::{Error, compile, runtime, worker};
+use crate::{Error, compile, counter_area, references, runtime, worker};
 
 /// What to insert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
+#[derive(Clone, Copy)]
+pub enum Scheme<'a> {
     /// Nothing: the program rebuilt from its IR.
     Empty,
     /// Every executed block is logged.
     Log,
+    /// What counts, as somebody else plans it.
+    Counting(&'a dyn CountingScheme),
 }
 
-impl Scheme {
+/// A scheme whose probes count.
+pub trait CountingScheme: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// A plan for each of the module's units, in order, and what the unit's
+    /// counters mean, for whoever reads them.
+    fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)>;
+}
+
+/// An executable or shared library that is to be planned.
+pub struct ModuleToPlan {
+    /// Its units, with their ids.
+    pub units: Vec<([u8; 16], Unit)>,
+    /// Whether it is an executable.
+    pub is_executable: bool,
+    /// The symbols that it exports or that code without IR refers to.
+    pub referred_to: BTreeSet<String>,
+}
+
+impl Scheme<'_> {
     /// The name on the command line.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Empty => "empty",
             Self::Log => "log",
+            Self::Counting(scheme) => scheme.name(),
         }
     }
 
-    fn plan(self, unit: &UnitRecord) -> Result<Option<UnitPlan>, Damaged> {
+    /// A plan for each unit, where something is inserted, and the layout of the
+    /// counters, if something is counted.
+    fn plan(
+        &self,
+        carried: &Carried,
+        recipe: &Recipe,
+        units: &[&UnitRecord],
+    ) -> Result<(Vec<Option<UnitPlan>>, Option<Layout>), Error> {
+        let model = |unit: &&UnitRecord| {
+            let damaged = |Damaged(what)| Error::Damaged {
+                path: carried.path.clone(),
+                what: format!("{}: {what}", unit.meta.name),
+            };
+            let model = unit.model().map_err(damaged)?;
+            model.ok_or_else(|| damaged(Damaged("it has no program model".into())))
+        };
         match self {
-            Self::Empty => Ok(None),
+            Self::Empty => Ok((units.iter().map(|_| None).collect(), None)),
             Self::Log => {
-                let model =
-                    unit.model()?.ok_or_else(|| Damaged("a unit has no program model".into()))?;
-                Ok(Some(block_log::plan(&model, unit.meta.id)))
+                let plan =
+                    |unit: &&UnitRecord| Ok(Some(block_log::plan(&model(unit)?, unit.meta.id)));
+                Ok((units.par_iter().map(plan).collect::<Result<_, Error>>()?, None))
+            }
+            Self::Counting(scheme) => {
+                let with_id = |unit: &&UnitRecord| Ok((unit.meta.id, model(unit)?));
+                let module = ModuleToPlan {
+                    units: units.par_iter().map(with_id).collect::<Result<_, Error>>()?,
+                    is_executable: carried.kind != Kind::SharedLibrary,
+                    referred_to: references::from_outside(carried, recipe)?,
+                };
+                let (mut plans, mut counters) = (Vec::new(), Vec::new());
+                for (plan, meaning) in scheme.plan(&module) {
+                    counters.push((plan.unit, plan.counters, meaning));
+                    plans.push(Some(plan));
+                }
+                Ok((plans, Some(Layout::new(counters))))
             }
         }
-    }
-
-    fn needs_runtime(self) -> bool {
-        self == Self::Log
     }
 }
 
@@ -88,7 +138,7 @@ impl Outcome {
 /// `OUTPUT.libs`, and the variant looks there first.
 pub fn derive(
     carried: &Carried,
-    scheme: Scheme,
+    scheme: Scheme<'_>,
     output: &Path,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Outcome, Error> {
@@ -120,7 +170,7 @@ pub fn derive(
 
 fn derive_file(
     carried: &Carried,
-    scheme: Scheme,
+    scheme: Scheme<'_>,
     output: &Path,
     options: &[String],
     progress: &(dyn Fn(usize, usize) + Sync),
@@ -139,8 +189,10 @@ fn derive_file(
     let wanted: Vec<&UnitRecord> = linked_units(carried, recipe);
     let (done, cached) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let fingerprint = tool_fingerprint();
-    let derive_one = |(index, unit): (usize, &&UnitRecord)| {
-        let key = frame::hash(&[&unit.meta.id, scheme.name().as_bytes(), &fingerprint]);
+    let (plans, layout) = scheme.plan(carried, recipe, &wanted)?;
+    let derive_one = |((index, unit), plan): ((usize, &&UnitRecord), Option<UnitPlan>)| {
+        let inserted = postcard::to_stdvec(&plan).expect("serialising into memory does not fail");
+        let key = frame::hash(&[&unit.meta.id, scheme.name().as_bytes(), &inserted, &fingerprint]);
         let object = match cache.get(&key) {
             Some(object) => {
                 cached.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +201,7 @@ fn derive_file(
             None => {
                 let folder = scratch.path().join(format!("unit-{index}"));
                 std::fs::create_dir(&folder).map_err(Error::write(&folder))?;
-                let object = derive_unit(program, unit, scheme, &folder)?;
+                let object = derive_unit(program, unit, scheme.name(), plan, &folder)?;
                 cache.put(&key, &object)?;
                 object
             }
@@ -158,23 +210,37 @@ fn derive_file(
         Ok((unit.meta.id, object))
     };
     let objects: Objects =
-        wanted.par_iter().enumerate().map(derive_one).collect::<Result<_, Error>>()?;
+        wanted.par_iter().enumerate().zip(plans).map(derive_one).collect::<Result<_, Error>>()?;
     let cached = cached.into_inner();
     if cached < wanted.len() {
         cache.trim();
     }
 
     let linked = scratch.path().join("linked");
-    let export = ["--export-dynamic-symbol=__backtrail_*"];
+    let layout_bytes = layout
+        .as_ref()
+        .map(|it| postcard::to_stdvec(it).expect("serialising into memory does not fail"));
+    let area = layout
+        .as_ref()
+        .zip(layout_bytes.as_ref())
+        .map(|(layout, bytes)| counter_area::object(layout, frame::hash(&[bytes])));
+    let mut added = Vec::new();
+    if !matches!(scheme, Scheme::Empty) {
+        added.push(("backtrail-runtime.o", runtime::OBJECT));
+    }
+    added.extend(area.as_deref().map(|object| ("backtrail-counters.o", object)));
     let is_library = carried.kind == Kind::SharedLibrary;
     let is_static = carried.needed.is_empty();
-    let exported: &[&str] = if is_library || is_static { &[] } else { &export };
+    let mut options = options.to_vec();
+    if !added.is_empty() && !is_library && !is_static {
+        options.push("--export-dynamic-symbol=__backtrail_*".to_owned());
+    }
     Relink {
         program,
         recipe,
         objects: &objects,
-        runtime: scheme.needs_runtime().then_some((runtime::OBJECT, exported)),
-        options,
+        added: &added,
+        options: &options,
         scratch: scratch.path(),
     }
     .run(&linked)?;
@@ -185,8 +251,10 @@ fn derive_file(
         ..Recipe::default()
     };
     let mark = mark.to_bytes();
-    let section = NewSection { name: backtrail_abi::LINK_SECTION, data: &mark };
-    let bytes = edit::edit(&bytes, &Edit { add: &[section], ..Edit::default() })
+    let mut sections = vec![NewSection { name: backtrail_abi::LINK_SECTION, data: &mark }];
+    let name = backtrail_abi::counts::LAYOUT_SECTION;
+    sections.extend(layout_bytes.as_deref().map(|data| NewSection { name, data }));
+    let bytes = edit::edit(&bytes, &Edit { add: &sections, ..Edit::default() })
         .map_err(Error::machine(&linked))?;
     output::write_whole(output, &bytes, Mode::Program)?;
     let native =
@@ -231,7 +299,8 @@ pub(crate) fn tool_fingerprint() -> Vec<u8> {
 fn derive_unit(
     program: &Path,
     unit: &UnitRecord,
-    scheme: Scheme,
+    scheme: &str,
+    plan: Option<UnitPlan>,
     folder: &Path,
 ) -> Result<Vec<u8>, Error> {
     let name = &unit.meta.name;
@@ -257,7 +326,7 @@ fn derive_unit(
         bitcode: input,
         name: name.clone(),
         lower: false,
-        plan: scheme.plan(unit).map_err(damaged)?,
+        plan,
         strip_debug: !unit.meta.debug_wanted,
         output: Some(output),
     };
@@ -269,7 +338,7 @@ fn derive_unit(
             .map_err(|why| Error::Worker { unit: name.clone(), why })?;
     }
     let bytes = std::fs::read(&object).map_err(Error::read(&object))?;
-    let record = unit.of_variant(scheme.name()).to_bytes();
+    let record = unit.of_variant(scheme).to_bytes();
     let section = NewSection { name: backtrail_abi::UNIT_SECTION, data: &record };
     edit::edit(&bytes, &Edit { add: &[section], ..Edit::default() })
         .map_err(Error::machine(&object))

@@ -1,11 +1,11 @@
 //! Inserting instructions.
 
-use crate::table::BuilderRef;
-use crate::{Call, Function, Instruction, Module, Type, Value};
+use crate::table::{BuilderRef, ValueRef};
+use crate::{Call, Function, Instruction, Module, Type, TypeKind, Value};
 
 /// Inserts instructions into a module.
 pub struct Builder<'m> {
-    raw: BuilderRef,
+    pub(crate) raw: BuilderRef,
     module: &'m Module<'m>,
 }
 
@@ -54,6 +54,103 @@ impl<'m> Builder<'m> {
             )
         };
         Instruction::new(raw, self.module).as_call().expect("a call was built")
+    }
+
+    /// Where the following methods insert: before `place`, with its source
+    /// position.
+    pub fn go_before(&self, place: Instruction<'m>) {
+        place.check(self.module);
+        // SAFETY: the instruction is alive and in a block.
+        unsafe { (self.module.functions_table().LLVMPositionBuilderBefore)(self.raw, place.raw) }
+    }
+
+    /// Inserts memory in the frame for one value.
+    pub fn alloca(&self, content: Type<'m>) -> Value<'m> {
+        content.check(self.module);
+        assert!(content.is_sized(), "memory has a size");
+        let build = self.module.functions_table().LLVMBuildAlloca;
+        // SAFETY: the builder has a place; the type is sized.
+        self.value(unsafe { build(self.raw, content.raw, c"".as_ptr()) })
+    }
+
+    /// Inserts a load of a value of type `content` from `address`.
+    pub fn load(&self, content: Type<'m>, address: Value<'m>) -> Value<'m> {
+        content.check(self.module);
+        self.check_address(address);
+        let build = self.module.functions_table().LLVMBuildLoad2;
+        // SAFETY: the builder has a place; the address is a pointer.
+        self.value(unsafe { build(self.raw, content.raw, address.raw, c"".as_ptr()) })
+    }
+
+    /// Inserts a store of `value` to `address`.
+    pub fn store(&self, value: Value<'m>, address: Value<'m>) -> Value<'m> {
+        value.check(self.module);
+        self.check_address(address);
+        let build = self.module.functions_table().LLVMBuildStore;
+        // SAFETY: the builder has a place; the address is a pointer.
+        self.value(unsafe { build(self.raw, value.raw, address.raw) })
+    }
+
+    /// Inserts an addition of integers of one type.
+    pub fn add(&self, left: Value<'m>, right: Value<'m>) -> Value<'m> {
+        left.check(self.module);
+        right.check(self.module);
+        let same = left.ty().id() == right.ty().id();
+        assert!(same && left.ty().int_bits().is_some(), "integers of one type are added");
+        let build = self.module.functions_table().LLVMBuildAdd;
+        // SAFETY: the builder has a place; both are integers of one type.
+        self.value(unsafe { build(self.raw, left.raw, right.raw, c"".as_ptr()) })
+    }
+
+    /// Inserts the address of element `index` of the array at `address`, whose
+    /// elements have type `element`.
+    pub fn element(&self, element: Type<'m>, address: Value<'m>, index: Value<'m>) -> Value<'m> {
+        element.check(self.module);
+        self.check_address(address);
+        index.check(self.module);
+        assert!(element.is_sized(), "elements have a size");
+        assert!(index.ty().int_bits().is_some(), "an index is an integer");
+        let mut indices = [index.raw];
+        let build = self.module.functions_table().LLVMBuildGEP2;
+        // SAFETY: the builder has a place; the address is a pointer, the one
+        // index an integer.
+        self.value(unsafe {
+            build(self.raw, element.raw, address.raw, indices.as_mut_ptr(), 1, c"".as_ptr())
+        })
+    }
+
+    /// Inserts assembly (AT&T) that gives a value of type `result`, takes none
+    /// and has effects that LLVM cannot see.
+    pub fn assembly(&self, result: Type<'m>, text: &str, constraints: &str) -> Call<'m> {
+        result.check(self.module);
+        let functions = self.module.functions_table();
+        let signature = self.module.function_type(result, &[]);
+        // SAFETY: the builder has a place; lengths are those of the strings.
+        let raw = unsafe {
+            let code = (functions.LLVMGetInlineAsm)(
+                signature.raw,
+                text.as_ptr().cast(),
+                text.len(),
+                constraints.as_ptr().cast(),
+                constraints.len(),
+                1,
+                0,
+                0,
+                0,
+            );
+            let arguments = std::ptr::null_mut();
+            (functions.LLVMBuildCall2)(self.raw, signature.raw, code, arguments, 0, c"".as_ptr())
+        };
+        Instruction::new(raw, self.module).as_call().expect("a call was built")
+    }
+
+    fn value(&self, raw: ValueRef) -> Value<'m> {
+        Value::new(raw, self.module)
+    }
+
+    fn check_address(&self, address: Value<'m>) {
+        address.check(self.module);
+        assert!(address.ty().kind() == TypeKind::Pointer, "an address is a pointer");
     }
 }
 

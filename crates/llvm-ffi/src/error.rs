@@ -64,6 +64,14 @@ pub enum Error {
         /// What LLVM said.
         why: String,
     },
+    /// A pass could not be run.
+    #[error("LLVM cannot run `{passes}`: {why}")]
+    Passes {
+        /// The passes.
+        passes: &'static str,
+        /// What LLVM said.
+        why: String,
+    },
     /// Code generation failed.
     #[error("code generation failed: {0}")]
     CodeGeneration(String),

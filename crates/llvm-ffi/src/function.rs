@@ -100,7 +100,7 @@ impl<'m> Function<'m> {
 /// A block of a function.
 #[derive(Clone, Copy)]
 pub struct Block<'m> {
-    raw: BlockRef,
+    pub(crate) raw: BlockRef,
     module: &'m Module<'m>,
 }
 
@@ -122,5 +122,12 @@ impl<'m> Block<'m> {
         // SAFETY: the instruction is alive and in a block.
         std::iter::successors(first, move |raw| unsafe { (functions.LLVMGetNextInstruction)(*raw) })
             .map(move |raw| Instruction::new(raw, self.module))
+    }
+
+    /// Its last instruction, if it is complete.
+    pub fn terminator(self) -> Option<Instruction<'m>> {
+        // SAFETY: the block is alive.
+        unsafe { (self.module.functions_table().LLVMGetBasicBlockTerminator)(self.raw) }
+            .map(|raw| Instruction::new(raw, self.module))
     }
 }

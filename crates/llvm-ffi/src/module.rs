@@ -185,6 +185,34 @@ impl<'c> Module<'c> {
         Ok(Global::new(raw, self))
     }
 
+    /// Declares a hidden variable that is defined elsewhere in the same
+    /// executable or library, in an address space. LLVM changes the name if it
+    /// is taken.
+    pub fn declare_hidden(
+        &self,
+        name: &str,
+        content: Type<'_>,
+        space: u32,
+    ) -> Result<Global<'_>, Error> {
+        const HIDDEN: u32 = 1;
+        content.check(self);
+        assert!(content.is_sized(), "a variable has a size");
+        let name = c_string(name)?;
+        let functions = self.functions_table();
+        // SAFETY: the type is sized and of this module's context.
+        let raw = unsafe {
+            let raw = (functions.LLVMAddGlobalInAddressSpace)(
+                self.raw,
+                content.raw,
+                name.as_ptr(),
+                space,
+            );
+            (functions.LLVMSetVisibility)(raw, HIDDEN);
+            raw
+        };
+        Ok(Global::new(raw, self))
+    }
+
     /// Deletes the variable `name` unless something refers to it; whether it
     /// is gone.
     pub fn delete_variable(&mut self, name: &str) -> bool {

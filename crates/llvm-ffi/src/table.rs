@@ -40,6 +40,8 @@ opaque! {
     OpaqueTargetMachine TargetMachineRef
     OpaqueStream StreamRef
     OpaqueUse UseRef
+    OpaquePassOptions PassOptionsRef
+    OpaqueError ErrorRef
 }
 
 /// `LLVMBool`.
@@ -122,6 +124,7 @@ functions! {
     fn LLVMGetNamedGlobal(ModuleRef, *const c_char) -> Option<ValueRef>;
     fn LLVMAddFunction(ModuleRef, *const c_char, TypeRef) -> ValueRef;
     fn LLVMAddGlobal(ModuleRef, TypeRef, *const c_char) -> ValueRef;
+    fn LLVMAddGlobalInAddressSpace(ModuleRef, TypeRef, *const c_char, c_uint) -> ValueRef;
     fn LLVMDeleteGlobal(ValueRef);
 
     // Types.
@@ -131,6 +134,7 @@ functions! {
     fn LLVMIntTypeInContext(ContextRef, c_uint) -> TypeRef;
     fn LLVMVoidTypeInContext(ContextRef) -> TypeRef;
     fn LLVMPointerTypeInContext(ContextRef, c_uint) -> TypeRef;
+    fn LLVMArrayType2(TypeRef, u64) -> TypeRef;
     fn LLVMFunctionType(TypeRef, *mut TypeRef, c_uint, Bool) -> TypeRef;
     fn LLVMIsFunctionVarArg(TypeRef) -> Bool;
     fn LLVMGetElementType(TypeRef) -> TypeRef;
@@ -167,6 +171,7 @@ functions! {
     fn LLVMGetLinkage(ValueRef) -> c_uint;
     fn LLVMSetLinkage(ValueRef, c_uint);
     fn LLVMGetVisibility(ValueRef) -> c_uint;
+    fn LLVMSetVisibility(ValueRef, c_uint);
     fn LLVMGetUnnamedAddress(ValueRef) -> c_uint;
     fn LLVMGetSection(ValueRef) -> *const c_char;
     fn LLVMSetSection(ValueRef, *const c_char);
@@ -241,6 +246,40 @@ functions! {
     fn LLVMCreateBuilderInContext(ContextRef) -> BuilderRef;
     fn LLVMDisposeBuilder(BuilderRef);
     fn LLVMPositionBuilderBefore(BuilderRef, ValueRef);
+    fn LLVMPositionBuilderAtEnd(BuilderRef, BlockRef);
+    fn LLVMBuildAlloca(BuilderRef, TypeRef, *const c_char) -> ValueRef;
+    fn LLVMBuildLoad2(BuilderRef, TypeRef, ValueRef, *const c_char) -> ValueRef;
+    fn LLVMBuildStore(BuilderRef, ValueRef, ValueRef) -> ValueRef;
+    fn LLVMBuildAdd(BuilderRef, ValueRef, ValueRef, *const c_char) -> ValueRef;
+    fn LLVMBuildGEP2(BuilderRef, TypeRef, ValueRef, *mut ValueRef, c_uint, *const c_char) -> ValueRef;
+    fn LLVMBuildBr(BuilderRef, BlockRef) -> ValueRef;
+    fn LLVMBuildPhi(BuilderRef, TypeRef, *const c_char) -> ValueRef;
+    fn LLVMAddIncoming(ValueRef, *mut ValueRef, *mut BlockRef, c_uint);
+    fn LLVMInsertIntoBuilder(BuilderRef, ValueRef);
+    fn LLVMGetInlineAsm(
+        TypeRef, *const c_char, usize, *const c_char, usize, Bool, Bool, c_uint, Bool,
+    ) -> ValueRef;
+
+    // Changing what is there.
+    fn LLVMAppendBasicBlockInContext(ContextRef, ValueRef, *const c_char) -> BlockRef;
+    fn LLVMGetBasicBlockTerminator(BlockRef) -> Option<ValueRef>;
+    fn LLVMSetSuccessor(ValueRef, c_uint, BlockRef);
+    fn LLVMInstructionClone(ValueRef) -> ValueRef;
+    fn LLVMInstructionSetDebugLoc(ValueRef, Option<MetadataRef>);
+    fn LLVMInstructionEraseFromParent(ValueRef);
+    fn LLVMReplaceAllUsesWith(ValueRef, ValueRef);
+    fn LLVMCanValueUseFastMathFlags(ValueRef) -> Bool;
+    fn LLVMGetFastMathFlags(ValueRef) -> c_uint;
+    fn LLVMSetFastMathFlags(ValueRef, c_uint);
+
+    // Passes.
+    fn LLVMCreatePassBuilderOptions() -> PassOptionsRef;
+    fn LLVMDisposePassBuilderOptions(PassOptionsRef);
+    fn LLVMRunPasses(
+        ModuleRef, *const c_char, Option<TargetMachineRef>, PassOptionsRef,
+    ) -> Option<ErrorRef>;
+    fn LLVMGetErrorMessage(ErrorRef) -> *mut c_char;
+    fn LLVMDisposeErrorMessage(*mut c_char);
     fn LLVMBuildCall2(BuilderRef, TypeRef, ValueRef, *mut ValueRef, c_uint, *const c_char) -> ValueRef;
 
     // Code generation.

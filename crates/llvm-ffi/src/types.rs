@@ -177,6 +177,23 @@ impl<'m> Type<'m> {
 }
 
 impl Module<'_> {
+    /// Arrays of `count` elements.
+    pub fn array_type<'m>(&'m self, element: Type<'m>, count: u64) -> Type<'m> {
+        element.check(self);
+        assert!(element.is_sized(), "elements have a size");
+        // SAFETY: the type is sized and of this module's context.
+        let raw = unsafe { (self.functions_table().LLVMArrayType2)(element.raw, count) };
+        Type::new(raw, self)
+    }
+
+    /// Pointers into an address space.
+    pub fn pointer_type_in(&self, space: u32) -> Type<'_> {
+        // SAFETY: the context is alive.
+        let raw =
+            unsafe { (self.functions_table().LLVMPointerTypeInContext)(self.context.raw, space) };
+        Type::new(raw, self)
+    }
+
     /// The type without values.
     pub fn void_type(&self) -> Type<'_> {
         // SAFETY: the context is alive.

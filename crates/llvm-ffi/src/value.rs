@@ -60,6 +60,11 @@ impl<'m> Value<'m> {
         assert!(self.module.is_same(module), "values of two modules must not be mixed");
     }
 
+    /// The module it is in.
+    pub fn module(self) -> &'m Module<'m> {
+        self.module
+    }
+
     /// A number that is the same for the same value of one module.
     pub fn id(self) -> usize {
         self.raw.as_ptr() as usize

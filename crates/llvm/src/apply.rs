@@ -1,89 +1,109 @@
 //! Applying a plan to a module.
 //!
-//! Everything the plan says is checked against the module first, and every
-//! place is found, before anything changes. A module that is refused is as it
-//! was.
+//! Everything the plan says is checked against the module first, before
+//! anything changes: a module that is refused is as it was. Then edges get room
+//! where they have none ([`places`]), every place is found, and the probes are
+//! inserted ([`log`], [`counts`]).
 //!
-//! # The block log
-//! A unit gets one [`Descriptor`](backtrail_abi::log::Descriptor), and each
-//! logged block a call of [`LOG_FUNCTION`] with it, as early as LLVM allows:
-//! behind phis and landing pads and, in the entry block, behind the allocas that
-//! stand at its start, which thereby stay at the start of the frame.
-//!
-//! The call cannot unwind (so it needs no landing pad), has the source position
-//! of the instruction it precedes, and is marked `nosanitize`. A probed function
-//! is no longer what some attributes claim: `memory(…)` and `speculatable` are
-//! taken from it and from calls that may reach it, so that code generation does
-//! not drop or move such a call. Calls of functions defined elsewhere keep them:
-//! code generation expands some library functions by them, and moves no calls.
+//! What is inserted has the source position of the instruction it precedes. A
+//! probed function is no longer what some attributes claim: `memory(…)` and
+//! `speculatable` are taken from it and from calls that may reach it, so that
+//! code generation does not drop or move such a call. Calls of functions defined
+//! elsewhere keep them: code generation expands some library functions by them,
+//! and moves no calls.
 
-use backtrail_abi::log::LOG_FUNCTION;
+mod counts;
+mod log;
+mod places;
+
 use backtrail_ir::{Func, Index};
-use backtrail_llvm_ffi::{
-    Attribute, Block, Builder, Function, Global, Instruction, Module, Opcode, ValueKind,
-};
-use backtrail_plan::{Action, FunctionPlan, Place, UnitPlan};
+use backtrail_llvm_ffi::{Call, Function, Instruction, Module, ValueKind};
+use backtrail_plan::{Action, FunctionPlan, UnitPlan};
 
 use crate::Error;
 use crate::identity::Ids;
 use crate::lower::linkage_name;
 
-/// The name of a unit's descriptor.
-const DESCRIPTOR: &str = "__backtrail_descriptor";
-
 /// Applies `plan` to `module`. The result should be verified.
-pub fn apply(module: &Module<'_>, plan: &UnitPlan) -> Result<(), Error> {
-    let probes = collect(module, plan)?;
-    if probes.is_empty() {
+pub fn apply(module: &mut Module<'_>, plan: &UnitPlan) -> Result<(), Error> {
+    let planned = find_functions(module, plan)?;
+    if plan.functions.iter().all(|function| function.probes.is_empty()) {
         return Ok(());
     }
-    check_names(module)?;
-    let log = LogCalls::new(module, plan)?;
-    for probe in &probes {
-        log.insert(probe);
+    let mut rooms = Vec::new();
+    for (&position, wanted) in planned.iter().zip(&plan.functions) {
+        rooms.push(places::make_room(module, position, wanted)?);
     }
-    forget_purity(module, &probes);
+    insert(module, plan, &planned, &rooms)?;
+    // A sum of its own function becomes a register. What is not optimised is
+    // left alone: there the sum stays in memory, as all variables do.
+    if plan.functions.iter().flat_map(|it| &it.probes).any(|it| uses_sum(it.action)) {
+        module.run_passes("function(mem2reg)")?;
+    }
     Ok(())
+}
+
+/// Inserts the probes of `plan` into the functions at the positions `planned`.
+fn insert(
+    module: &Module<'_>,
+    plan: &UnitPlan,
+    planned: &[usize],
+    rooms: &[places::Rooms],
+) -> Result<(), Error> {
+    let functions: Vec<Function<'_>> = module.functions().collect();
+    let mut located = Vec::new();
+    for ((&position, wanted), room) in planned.iter().zip(&plan.functions).zip(rooms) {
+        let function = functions[position];
+        located.push((function, places::locate(function, wanted, room)?));
+    }
+    let log = log::LogCalls::new(module, plan)?;
+    let counts = counts::Counters::new(module, plan)?;
+    for (function, probes) in &located {
+        let mut counting = counts::Counting::default();
+        for probe in probes {
+            match probe.action {
+                Action::Log { number } => log.insert(*function, probe.before, number),
+                action => counts.insert(*function, &mut counting, probe.before, action),
+            }
+        }
+    }
+    forget_purity(module, &located);
+    Ok(())
+}
+
+fn uses_sum(action: Action) -> bool {
+    matches!(action, Action::SetSum(_) | Action::AddSum(_) | Action::CountPath { .. })
 }
 
 /// A probe and its place in the module.
 struct Located<'m> {
-    function: Function<'m>,
     before: Instruction<'m>,
-    number: u32,
+    action: Action,
 }
 
-/// Finds the places of all probes.
-fn collect<'m>(module: &'m Module<'m>, plan: &UnitPlan) -> Result<Vec<Located<'m>>, Error> {
-    let bodies: Vec<_> = module.functions().filter(|it| !it.is_declaration()).collect();
-    let total = bodies.iter().map(|it| it.block_count()).sum();
+/// Finds the planned functions, by position among all of the module, and checks
+/// that they are those the plan was made for.
+fn find_functions(module: &Module<'_>, plan: &UnitPlan) -> Result<Vec<usize>, Error> {
+    let bodies: Vec<_> =
+        module.functions().enumerate().filter(|(_, it)| !it.is_declaration()).collect();
+    let total = bodies.iter().map(|(_, it)| it.block_count()).sum();
     if plan.blocks != total {
         return Err(Error::OtherTotal { expected: plan.blocks, found: total });
     }
     let naked = module.context().attribute("naked");
-    let mut located = Vec::new();
+    let mut found = Vec::new();
     for wanted in &plan.functions {
-        let function = *bodies
+        let (position, function) = *bodies
             .get(wanted.function.position())
             .ok_or(Error::NoSuchFunction { function: wanted.function, count: bodies.len() })?;
         check(function, wanted)?;
         if !wanted.probes.is_empty() && naked.is_some_and(|it| function.has(it)) {
             return Err(Error::Naked(wanted.name.clone()));
         }
-        let blocks: Vec<_> = function.blocks().collect();
-        for probe in &wanted.probes {
-            let Place::Block(block) = probe.at;
-            let Action::Log { number } = probe.action;
-            let Some(data) = blocks.get(block.position()) else {
-                return Err(Error::NoSuchBlock { name: wanted.name.clone(), block });
-            };
-            let is_entry = block.position() == 0;
-            let before = first_place(*data, is_entry)
-                .ok_or_else(|| Error::NoPlace { name: wanted.name.clone(), block })?;
-            located.push(Located { function, before, number });
-        }
+        places::check(function, wanted)?;
+        found.push(position);
     }
-    Ok(located)
+    Ok(found)
 }
 
 /// Checks that a function is the one the plan was made for.
@@ -100,97 +120,38 @@ fn check(function: Function<'_>, wanted: &FunctionPlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// The instruction before which a probe of a block goes. There is none where
-/// exceptions are handled in funclets: a call would have to name its funclet.
-fn first_place(block: Block<'_>, is_entry: bool) -> Option<Instruction<'_>> {
-    let mut at_start = is_entry;
-    for instruction in block.instructions() {
-        match instruction.opcode() {
-            Opcode::PHI | Opcode::LANDING_PAD => {}
-            Opcode::ALLOCA if at_start => {}
-            Opcode::CATCH_PAD | Opcode::CLEANUP_PAD | Opcode::CATCH_SWITCH => return None,
-            _ => return Some(instruction),
-        }
-        at_start &= instruction.opcode() == Opcode::ALLOCA;
-    }
-    None
-}
-
-/// A unit that defines our function would call its own.
-fn check_names(module: &Module<'_>) -> Result<(), Error> {
-    let is_taken = match module.function(LOG_FUNCTION) {
+/// A unit that defines a name of ours would use its own.
+fn check_name(module: &Module<'_>, name: &str) -> Result<(), Error> {
+    let is_taken = match module.function(name) {
         Some(function) => !function.is_declaration(),
         None => {
             let mut others = module.variables().chain(module.aliases()).chain(module.ifuncs());
-            others.any(|it| linkage_name(it) == LOG_FUNCTION)
+            others.any(|it| linkage_name(it) == name)
         }
     };
-    if is_taken { Err(Error::NameTaken(LOG_FUNCTION.to_owned())) } else { Ok(()) }
+    if is_taken { Err(Error::NameTaken(name.to_owned())) } else { Ok(()) }
 }
 
-/// What calls of the log function have in common.
-struct LogCalls<'m> {
-    module: &'m Module<'m>,
-    builder: Builder<'m>,
-    function: Function<'m>,
-    descriptor: Global<'m>,
-    no_unwind: Option<Attribute>,
-    strict_floats: Option<Attribute>,
-}
-
-impl<'m> LogCalls<'m> {
-    fn new(module: &'m Module<'m>, plan: &UnitPlan) -> Result<Self, Error> {
-        let signature = signature(module);
-        let function = match module.function(LOG_FUNCTION) {
-            Some(function) => function,
-            None => module.add_function(LOG_FUNCTION, signature)?,
-        };
-        let no_unwind = module.context().attribute("nounwind");
-        no_unwind.into_iter().for_each(|it| function.add(it));
-        // Laid out as `backtrail_abi::log::Descriptor`.
-        let content = module.const_struct(&[
-            module.const_bytes(&plan.unit),
-            module.const_int(32, plan.blocks.into()),
-            module.const_int(32, 0),
-        ]);
-        let descriptor = module.add_variable(DESCRIPTOR, content.ty())?;
-        descriptor.set_initializer(content);
-        descriptor.set_internal();
-        descriptor.set_alignment(align_of::<backtrail_abi::log::Descriptor>() as u32);
-        Ok(Self {
-            module,
-            builder: Builder::new(module),
-            function,
-            descriptor,
-            no_unwind,
-            strict_floats: module.context().attribute("strictfp"),
-        })
-    }
-
-    fn insert(&self, probe: &Located<'m>) {
-        let arguments = [*self.descriptor, self.module.const_int(32, probe.number.into())];
-        let signature = signature(self.module);
-        let call = self.builder.call_before(probe.before, self.function, signature, &arguments);
-        self.no_unwind.into_iter().for_each(|it| call.add(it));
-        // Every call in a `strictfp` function has to be `strictfp`.
-        let strict = self.strict_floats.filter(|it| probe.function.has(*it));
-        strict.into_iter().for_each(|it| call.add(it));
-        call.mark("nosanitize");
-    }
-}
-
-fn signature<'m>(module: &'m Module<'m>) -> backtrail_llvm_ffi::Type<'m> {
-    module.function_type(module.void_type(), &[module.pointer_type(), module.int_type(32)])
+/// Gives an inserted call what every call of ours has: it cannot unwind, so it
+/// needs no landing pad, and sanitizers leave it alone.
+fn mark(function: Function<'_>, call: Call<'_>) {
+    let context = call.module().context();
+    context.attribute("nounwind").into_iter().for_each(|it| call.add(it));
+    // Every call in a `strictfp` function has to be `strictfp`.
+    let strict = context.attribute("strictfp").filter(|it| function.has(*it));
+    strict.into_iter().for_each(|it| call.add(it));
+    call.mark("nosanitize");
 }
 
 /// Takes the attributes that probes make untrue from probed functions and from
 /// calls that may reach them.
-fn forget_purity(module: &Module<'_>, probes: &[Located<'_>]) {
+fn forget_purity(module: &Module<'_>, located: &[(Function<'_>, Vec<Located<'_>>)]) {
     let untrue: Vec<_> = ["memory", "speculatable"]
         .into_iter()
         .filter_map(|name| module.context().attribute(name))
         .collect();
-    let probed: Ids = probes.iter().map(|it| it.function.id()).collect();
+    let probed: Ids =
+        located.iter().filter(|(_, probes)| !probes.is_empty()).map(|(it, _)| it.id()).collect();
     for function in module.functions() {
         for attribute in &untrue {
             if probed.contains(&function.id()) && function.has(*attribute) {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backtrail_ir::{Block, Func};
+use backtrail_ir::{Block, Func, Inst};
 
 /// What can go wrong with one unit.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,25 @@ pub enum Error {
         name: String,
         /// The block.
         block: Block,
+    },
+    /// The plan names an edge the function does not have, or one that has no
+    /// place for code.
+    #[error("the plan is not for this unit: `{name}` has no edge from {from} to {to}; plan again")]
+    NoSuchEdge {
+        /// The function.
+        name: String,
+        /// The block it should leave.
+        from: Block,
+        /// The block it should lead to.
+        to: Block,
+    },
+    /// The plan names an instruction the function does not have.
+    #[error("the plan is not for this unit: `{name}` has no instruction {inst}; plan again")]
+    NoSuchInst {
+        /// The function.
+        name: String,
+        /// The instruction.
+        inst: Inst,
     },
     /// The plan has another number of blocks in all than the unit.
     #[error(

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block_log;
+pub mod counters;
 pub mod worker;
 
 use backtrail_ir::{Block, Func, Inst};

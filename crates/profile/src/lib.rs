@@ -7,13 +7,16 @@
 //! | [`function_graph`] | the graph whose paths are counted: pieces of blocks |
 //! | [`frequency`] | how often edges are taken, guessed |
 //! | [`path_plan`] | a function's paths: their probes, what their numbers mean |
+//! | [`unit_plan`] | the plan of a whole module, and what its counters mean |
 //! | [`model`] | a profile as plain data: functions, paths, counts |
 //! | [`file`](mod@file) | its bytes |
 //! | [`merge`] | the sum of profiles of one build |
+//! | [`compare`] | what changed from one to another |
 //! | [`derived`] | counts of edges, blocks and lines that follow from those of paths |
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod derived;
 mod error;
 pub mod file;
@@ -22,5 +25,6 @@ pub mod function_graph;
 pub mod merge;
 pub mod model;
 pub mod path_plan;
+pub mod unit_plan;
 
 pub use error::Error;

@@ -8,13 +8,16 @@ use backtrail_build::variant::{self, Scheme};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args;
+use crate::path_counting::PathCounting;
 
 /// Runs the verb.
 pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
     let carried = Carried::read(&args.program)?;
+    let counting = PathCounting::new(&args.counting)?;
     let scheme = match args.scheme {
         args::Scheme::Empty => Scheme::Empty,
         args::Scheme::Log => Scheme::Log,
+        args::Scheme::Profile => Scheme::Counting(&counting),
     };
     let default = || {
         let mut name = args.program.clone().into_os_string();

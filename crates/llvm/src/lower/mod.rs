@@ -27,7 +27,7 @@ use constants::Constants;
 use locations::Locations;
 use symbols::Symbols;
 
-pub(crate) use symbols::linkage_name;
+pub(crate) use symbols::{is_debug_intrinsic_name, linkage_name};
 
 /// The program model of `module`, which is to be known as `name`.
 pub fn lower(module: &Module<'_>, name: &str) -> Unit {

@@ -32,7 +32,7 @@ impl Symbols {
         let mut bodies = 0;
         for function in module.functions() {
             if function.is_intrinsic() {
-                if function.name().starts_with("llvm.dbg.") {
+                if is_debug_intrinsic_name(&function.name()) {
                     symbols.debug_intrinsics.insert(function.id());
                     continue;
                 }
@@ -145,6 +145,12 @@ pub fn links(
 pub fn function_traits(function: Function<'_>, attributes: &Attributes) -> backtrail_ir::Traits {
     let traits = attributes.traits(|attribute| function.has(attribute));
     backtrail_ir::Traits { variadic: function.content().is_variadic(), ..traits }
+}
+
+/// Whether an intrinsic of this name only says something to debuggers: the
+/// program model leaves its calls out.
+pub fn is_debug_intrinsic_name(name: &str) -> bool {
+    name.starts_with("llvm.dbg.")
 }
 
 /// The name the linker sees. A leading `\x01` tells LLVM to add no prefix.
