@@ -223,7 +223,7 @@ fn derive_file(
     let area = layout
         .as_ref()
         .zip(layout_bytes.as_ref())
-        .map(|(layout, bytes)| counter_area::object(layout, frame::hash(&[bytes])));
+        .map(|(layout, bytes)| counter_area::object(layout, layout_id(bytes)));
     let mut added = Vec::new();
     if !matches!(scheme, Scheme::Empty) {
         added.push(("backtrail-runtime.o", runtime::OBJECT));
@@ -342,6 +342,11 @@ fn derive_unit(
     let section = NewSection { name: backtrail_abi::UNIT_SECTION, data: &record };
     edit::edit(&bytes, &Edit { add: &[section], ..Edit::default() })
         .map_err(Error::machine(&object))
+}
+
+/// What identifies a layout of counters, given as bytes.
+pub fn layout_id(layout: &[u8]) -> [u8; 16] {
+    frame::hash(&[layout])
 }
 
 /// The build id as people write it.

@@ -8,6 +8,9 @@
 //! | [`frequency`] | how often edges are taken, guessed |
 //! | [`path_plan`] | a function's paths: their probes, what their numbers mean |
 //! | [`unit_plan`] | the plan of a whole module, and what its counters mean |
+//! | [`skeleton`] | a profile without counts: a program's functions |
+//! | [`decode`] | from counters to a profile |
+//! | [`log_walk`] | a profile from a log of blocks, the slow twin |
 //! | [`model`] | a profile as plain data: functions, paths, counts |
 //! | [`file`](mod@file) | its bytes |
 //! | [`merge`] | the sum of profiles of one build |
@@ -17,14 +20,17 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod decode;
 pub mod derived;
 mod error;
 pub mod file;
 pub mod frequency;
 pub mod function_graph;
+pub mod log_walk;
 pub mod merge;
 pub mod model;
 pub mod path_plan;
+pub mod skeleton;
 pub mod unit_plan;
 
 pub use error::Error;

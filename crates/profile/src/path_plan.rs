@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_graph::path_cuts::compute_cuts;
 use backtrail_graph::path_dag::{DagEdge, DagNode};
-use backtrail_graph::{Edge, Index, PathCount, PathDag, PathIncrements, PathNumbering};
+use backtrail_graph::{Edge, Index, PathDag, PathIncrements, PathNumbering};
 use backtrail_ir::{Func, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
 
@@ -89,12 +89,6 @@ impl PathPlan {
     /// How many paths have a number.
     pub fn count(&self) -> u64 {
         self.numbering.count()
-    }
-
-    /// How many acyclic paths there are before any cut that was not a must.
-    pub fn uncut_count(&self) -> PathCount {
-        let forced = self.graph.forced_cuts();
-        PathDag::with_cuts(&self.graph.flow, self.graph.entry(), &forced).path_count()
     }
 
     /// The edges of the graph at which paths end, by number.
@@ -203,10 +197,73 @@ impl PathPlan {
         Some(DecodedPath { starts, ends, blocks })
     }
 
+    /// The number of a path: the inverse of [`Self::decode`].
+    pub fn number(&self, path: &DecodedPath) -> Option<u64> {
+        let graph = self.dag.graph();
+        let wanted_begin = match path.starts {
+            Start::Entry | Start::Loop | Start::Cut => Begin::Block,
+            Start::ReturnTwice => Begin::Returned,
+            Start::CutWithin => Begin::Jump,
+        };
+        // A path begins and ends in one of a few ways, so these are tried.
+        'starts: for &head in graph.out_edges(self.dag.entry()) {
+            let first = Piece::new(graph.target(head).position());
+            let data = self.graph.pieces[first];
+            if (self.dag.kind(head) == DagEdge::Enter) != (path.starts == Start::Entry)
+                || data.begin != wanted_begin
+                || Some(&(data.block.position() as u32)) != path.blocks.first()
+            {
+                continue;
+            }
+            let mut number = self.numbering.value(head);
+            let mut node = graph.target(head);
+            for &next in &path.blocks[1..] {
+                let step = graph.out_edges(node).iter().copied().find(|&edge| {
+                    matches!(self.dag.kind(edge), DagEdge::Flow(_))
+                        && self.graph.block(Piece::new(graph.target(edge).position())).position()
+                            == next as usize
+                });
+                let Some(step) = step else { continue 'starts };
+                number += self.numbering.value(step);
+                node = graph.target(step);
+            }
+            for &tail in graph.out_edges(node) {
+                if graph.target(tail) != self.dag.exit() {
+                    continue;
+                }
+                let found = number + self.numbering.value(tail);
+                if self.decode(found).as_ref() == Some(path) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
     /// Whether an edge that was taken out because it closes a loop leads here.
     fn is_loop_head(&self, piece: Piece) -> bool {
         let flow = &self.graph.flow;
         flow.in_edges(piece).iter().any(|&edge| !self.cuts.contains(&edge) && self.ends_path(edge))
+    }
+
+    /// How a path ends with this edge of the graph, at which one does, and how
+    /// the next one starts.
+    pub fn crossing(&self, flow: Edge) -> (End, Start) {
+        let target = self.graph.flow.target(flow);
+        let to = self.graph.block(target).position() as u32;
+        let is_cut = self.cuts.contains(&flow);
+        let starts = if self.is_loop_head(target) { Start::Loop } else { Start::Cut };
+        (if is_cut { End::Cut(to) } else { End::Loop(to) }, starts)
+    }
+
+    /// The edges of the graph that leave a block.
+    pub fn edges_of(&self, block: backtrail_ir::Block) -> impl Iterator<Item = Edge> {
+        // The pieces of a block are next to each other.
+        let pieces = &self.graph.pieces;
+        let at = pieces.values().as_slice().partition_point(|piece| piece.block < block);
+        let own =
+            (at..pieces.len()).map(Piece::new).take_while(move |it| pieces[*it].block == block);
+        own.flat_map(|piece| self.graph.flow.out_edges(piece).iter().copied())
     }
 
     /// Whether a path ends with this edge of the graph.

@@ -32,6 +32,9 @@ pub struct Carried {
     pub side: Option<PathBuf>,
     /// Bytes of the file.
     pub file_size: u64,
+    /// The layout of its counters ([`backtrail_plan::counters::Layout`]) as
+    /// bytes, if it is a variant that counts.
+    pub layout: Option<Vec<u8>>,
 }
 
 /// Bytes in hexadecimal.
@@ -116,6 +119,7 @@ impl Carried {
             recipe: None,
             side: None,
             file_size: bytes.len() as u64,
+            layout: elf.section(backtrail_abi::counts::LAYOUT_SECTION).map_err(machine())?,
             build_id,
         };
         let section = elf.section(backtrail_abi::UNIT_SECTION).map_err(machine())?;

@@ -1,0 +1,221 @@
+//! The profile in a folder of records: of counters, or of block logs.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use backtrail_abi::UnitId;
+use backtrail_abi::counts::{COUNTS_FILE_PREFIX, CountsHeader};
+use backtrail_build::Error;
+use backtrail_build::carry::Carried;
+use backtrail_build::libraries::own_libraries;
+use backtrail_build::variant::{build_id_text, layout_id};
+use backtrail_collect::records::{ProcessRecord, Records};
+use backtrail_ir::Unit;
+use backtrail_plan::counters::Layout;
+use backtrail_profile::decode::{Counters, Decoder};
+use backtrail_profile::log_walk::LogWalk;
+use backtrail_profile::model::Profile;
+use backtrail_profile::skeleton::Module;
+use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, plan_module};
+use backtrail_trace::block_log::{Events, Process, ProgramMap};
+
+use crate::exit::Unreadable;
+
+/// The profile of the processes recorded in the folder `dir`, which must be of
+/// one program: `program`, if that is given, else the one that they name.
+pub fn load(dir: &Path, program: Option<&Path>) -> anyhow::Result<Profile> {
+    let records = Records::read(dir).map_err(|error| Unreadable(error.to_string()))?;
+    for foreign in &records.foreign {
+        eprintln!("backtrail: {} is passed over: {}", foreign.path.display(), foreign.why);
+    }
+    let named: BTreeSet<&PathBuf> = records.processes.iter().map(|it| &it.executable).collect();
+    let mut processes: Vec<&ProcessRecord> = records.processes.iter().collect();
+    let program = match (program, named.len()) {
+        (_, 0) => {
+            let dir = dir.display();
+            anyhow::bail!(Unreadable(format!("{dir} holds no record that can be read")));
+        }
+        (None, 1) => processes[0].executable.clone(),
+        (None, _) => {
+            let names: Vec<String> = named.iter().map(|it| it.display().to_string()).collect();
+            let (dir, names) = (dir.display(), names.join(", "));
+            anyhow::bail!(Unreadable(format!(
+                "{dir} holds records of several programs; choose one with --exe: {names}"
+            )));
+        }
+        (Some(program), count) => {
+            let full = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+            if count > 1 {
+                processes.retain(|it| it.executable == full);
+            }
+            full
+        }
+    };
+    decode(&program, &processes)
+}
+
+/// The models of an executable or library and the layout of its counters.
+struct Loaded {
+    id: [u8; 16],
+    layout: Layout,
+    units: Vec<(UnitId, Unit)>,
+}
+
+fn load_module(carried: &Carried) -> anyhow::Result<Loaded> {
+    let damaged = |what: String| Error::Damaged { path: carried.path.clone(), what };
+    let mut units = Vec::new();
+    for unit in &carried.units {
+        let model = unit.model().map_err(|it| damaged(format!("{}: {}", unit.meta.name, it.0)))?;
+        units.extend(model.map(|model| (unit.id(), model)));
+    }
+    let (id, layout) = match &carried.layout {
+        Some(bytes) => {
+            let layout = postcard::from_bytes(bytes)
+                .map_err(|_| damaged("the layout of its counters cannot be read".to_owned()))?;
+            (layout_id(bytes), layout)
+        }
+        // A log: its paths are those that would be counted.
+        None => {
+            let choice = Choice {
+                wants: &|_| true,
+                limit: DEFAULT_LIMIT,
+                is_executable: true,
+                referred_to: None,
+            };
+            let with_id: Vec<_> = units.iter().map(|(id, unit)| (id.0, unit)).collect();
+            let planned = plan_module(&with_id, &choice).into_iter();
+            let layout = Layout::new(
+                planned.map(|(plan, meaning)| (plan.unit, plan.counters, meaning.to_bytes())),
+            );
+            let bytes =
+                postcard::to_stdvec(&layout).expect("serialising into memory does not fail");
+            (layout_id(&bytes), layout)
+        }
+    };
+    Ok(Loaded { id, layout, units })
+}
+
+fn decode(program: &Path, processes: &[&ProcessRecord]) -> anyhow::Result<Profile> {
+    let carried = Carried::read(program)?;
+    let libraries = own_libraries(&carried)?;
+    let mut loaded = Vec::new();
+    for file in [&carried].into_iter().chain(libraries.values()) {
+        loaded.push(load_module(file)?);
+    }
+    let modules: Vec<Module<'_>> = loaded
+        .iter()
+        .map(|it| Module {
+            id: it.id,
+            layout: it.layout.clone(),
+            units: it.units.iter().map(|(id, unit)| (*id, unit)).collect(),
+        })
+        .collect();
+    let recipe = carried.recipe.as_ref();
+    let build_id = recipe.map_or(&carried.build_id, |recipe| &recipe.derived_from);
+    let build_id = if build_id.is_empty() { String::new() } else { build_id_text(build_id) };
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    // A variant is shown under the name of what it is a variant of.
+    let variant = recipe.and_then(|recipe| recipe.variant.as_ref());
+    let suffix = variant.map(|scheme| format!(".{scheme}"));
+    let name = suffix.and_then(|suffix| name.strip_suffix(&suffix)).unwrap_or(&name);
+    let decoder = Decoder::new(name, &build_id, &modules);
+    if carried.layout.is_some() {
+        from_counters(decoder, &modules, processes)
+    } else {
+        from_logs(decoder, &loaded, processes)
+    }
+}
+
+/// Why a process's record may lack something, as its header says.
+fn incomplete(record: &ProcessRecord) -> anyhow::Result<(Process, Option<String>)> {
+    let path = record.process_file();
+    let bytes = std::fs::read(&path).map_err(Error::read(&path))?;
+    let process = Process::read(&bytes)
+        .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
+    let why = process.incomplete.map(|gap| format!("process {}: {gap}", record.pid));
+    Ok((process, why))
+}
+
+fn from_counters(
+    mut decoder: Decoder<'_>,
+    modules: &[Module<'_>],
+    processes: &[&ProcessRecord],
+) -> anyhow::Result<Profile> {
+    for record in processes {
+        let (_, mut why) = incomplete(record)?;
+        let mut files = Vec::new();
+        for path in counts_files(&record.folder)? {
+            let unreadable =
+                |what: &dyn std::fmt::Display| Unreadable(format!("{}: {what}", path.display()));
+            let bytes = std::fs::read(&path).map_err(Error::read(&path))?;
+            let header = CountsHeader::read(&bytes)
+                .map_err(|error| unreadable(&format!("not a file of counters ({error:?})")))?;
+            if modules.iter().all(|module| module.id != header.layout) {
+                why = Some(format!(
+                    "process {}: counters of a library that the program does not name are missing",
+                    record.pid
+                ));
+                continue;
+            }
+            files.push((path, header.layout, bytes));
+        }
+        let counters: Vec<Counters<'_>> =
+            files.iter().map(|(_, layout, area)| Counters { layout: *layout, area }).collect();
+        decoder
+            .add_process(&counters, why)
+            .map_err(|error| Unreadable(format!("{}: {error}", record.folder.display())))?;
+    }
+    Ok(decoder.finish().map_err(|error| Unreadable(error.to_string()))?)
+}
+
+fn counts_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(Error::read(folder))? {
+        let path = entry.map_err(Error::read(folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(COUNTS_FILE_PREFIX) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn from_logs(
+    decoder: Decoder<'_>,
+    loaded: &[Loaded],
+    processes: &[&ProcessRecord],
+) -> anyhow::Result<Profile> {
+    let units = loaded.iter().flat_map(|it| &it.units);
+    let map = ProgramMap::new(units.map(|(id, unit)| (*id, unit)));
+    let mut walk = LogWalk::new(decoder);
+    for record in processes {
+        let (process, mut why) = incomplete(record)?;
+        let before = walk.inherited;
+        for file in &record.threads {
+            let unreadable = |error: backtrail_trace::Error| {
+                Unreadable(format!("{}: {error}", file.path.display()))
+            };
+            let input = File::open(&file.path).map_err(Error::read(&file.path))?;
+            let events = Events::new(&process, BufReader::with_capacity(1 << 20, input))
+                .map_err(unreadable)?;
+            let steps = events.map(|event| {
+                let step = map.step(&event?)?;
+                Ok((step.unit, step.func, step.block))
+            });
+            walk.add_thread(steps).map_err(unreadable)?;
+        }
+        if walk.inherited > before {
+            let count = walk.inherited - before;
+            let note = format!(
+                "process {}: {count} blocks of activations that its log saw no beginning of",
+                record.pid
+            );
+            why = Some(why.map_or(note.clone(), |why| format!("{why}; {note}")));
+        }
+        walk.end_process(why).map_err(|error| Unreadable(error.to_string()))?;
+    }
+    Ok(walk.finish().map_err(|error| Unreadable(error.to_string()))?)
+}

@@ -1,0 +1,183 @@
+//! From counters to a profile.
+//!
+//! A process's counters are those of all copies of its modules' areas, added up.
+//! What follows from them, function by function, is said for each process before
+//! processes are added: how many activations ended early, and how many came over
+//! a fork. With `ends` for the paths that leave the function or end before a
+//! call that does not return,
+//!
+//! - `inherited` is what `ends` exceeds `entries` by: activations that were
+//!   begun by the parent and ended here. Those that ended nowhere cannot be
+//!   known, and are counted by neither process;
+//! - `unfinished` is `entries + inherited − ends`.
+//!
+//! Counts of edges are exact unless a path was lost or split: something was
+//! unfinished or inherited, or more paths began within the function than ended
+//! there (a call returned twice and the path in between was lost).
+
+use std::collections::BTreeMap;
+
+use crate::Error;
+use crate::model::{End, Path, Profile, Start};
+use crate::path_plan::DecodedPath;
+use crate::skeleton::{Module, Skeleton};
+
+/// Adds records of processes up to a profile.
+pub struct Decoder<'a> {
+    skeleton: Skeleton<'a>,
+    modules: Vec<([u8; 16], u64)>,
+    totals: Vec<BTreeMap<u64, u64>>,
+}
+
+/// What one process counted of each function.
+pub(crate) struct Tally {
+    /// Entries, where they are counted.
+    pub(crate) entries: Vec<Option<u64>>,
+    /// Paths by number.
+    pub(crate) paths: Vec<BTreeMap<u64, u64>>,
+}
+
+/// One file of counters.
+pub struct Counters<'a> {
+    /// Identifies the layout.
+    pub layout: [u8; 16],
+    /// The area, from its start; the first page holds no counters.
+    pub area: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// A decoder for the records of a program made of these modules.
+    pub fn new(program: &str, build_id: &str, modules: &[Module<'a>]) -> Self {
+        let skeleton = Skeleton::new(program, build_id, modules);
+        let totals = vec![BTreeMap::new(); skeleton.sources.len()];
+        let modules = modules.iter().map(|module| (module.id, module.layout.bytes)).collect();
+        Self { skeleton, modules, totals }
+    }
+
+    pub(crate) fn skeleton(&self) -> &Skeleton<'a> {
+        &self.skeleton
+    }
+
+    pub(crate) fn new_tally(&self) -> Tally {
+        let count = self.skeleton.sources.len();
+        Tally { entries: vec![None; count], paths: vec![BTreeMap::new(); count] }
+    }
+
+    /// Adds what one process counted. `incomplete` says why some of it may be
+    /// missing, if it may.
+    pub fn add_process(
+        &mut self,
+        files: &[Counters<'_>],
+        incomplete: Option<String>,
+    ) -> Result<(), Error> {
+        let mut tally = self.new_tally();
+        for file in files {
+            let module = self.modules.iter().position(|(id, _)| *id == file.layout);
+            let module = module.ok_or_else(|| Error::OtherBuild {
+                ours: crate::merge::title(&self.skeleton.profile),
+                theirs: "the one that recorded".to_owned(),
+            })?;
+            let bytes = self.modules[module].1;
+            if file.area.len() as u64 != bytes {
+                let found = file.area.len() as u64;
+                return Err(Error::Truncated { found, expected: bytes });
+            }
+            self.add_file(&mut tally, module, file.area)?;
+        }
+        self.add_tally(tally, incomplete)
+    }
+
+    fn add_file(&self, tally: &mut Tally, module: usize, area: &[u8]) -> Result<(), Error> {
+        for (number, source) in self.skeleton.sources.iter().enumerate() {
+            let Some((at, offset, meaning)) = &source.counters else { continue };
+            if *at != module {
+                continue;
+            }
+            let corrupt = || Error::Corrupt { what: "a counter is outside of the area".to_owned() };
+            let read = |counter: u32| {
+                let start = usize::try_from(*offset + u64::from(counter) * 8).ok()?;
+                let bytes = area.get(start..)?.first_chunk()?;
+                Some(u64::from_le_bytes(*bytes))
+            };
+            let overflow = || Error::Overflow { what: self.name(number) };
+            if let Some(counter) = meaning.entries {
+                let found = read(counter).ok_or_else(corrupt)?;
+                let sum = tally.entries[number].get_or_insert(0);
+                *sum = sum.checked_add(found).ok_or_else(overflow)?;
+            }
+            for path in 0..meaning.paths {
+                let found = read(meaning.first + path).ok_or_else(corrupt)?;
+                if found != 0 {
+                    let sum = tally.paths[number].entry(path.into()).or_default();
+                    *sum = sum.checked_add(found).ok_or_else(overflow)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self, number: usize) -> String {
+        self.skeleton.profile.functions[number].name.clone()
+    }
+
+    /// Adds what one process counted, function by function.
+    pub(crate) fn add_tally(
+        &mut self,
+        tally: Tally,
+        incomplete: Option<String>,
+    ) -> Result<(), Error> {
+        for (number, (entries, paths)) in tally.entries.iter().zip(&tally.paths).enumerate() {
+            if paths.is_empty() && entries.is_none_or(|it| it == 0) {
+                continue;
+            }
+            let name = self.name(number);
+            let overflow = || Error::Overflow { what: name.clone() };
+            let plan = self.skeleton.sources[number].plan();
+            let (mut entered, mut ends, mut begun, mut cut) = (0u64, 0u64, 0u64, 0u64);
+            for (&path, &count) in paths {
+                let decoded = plan.and_then(|plan| plan.decode(path));
+                let DecodedPath { starts, ends: end, .. } = decoded
+                    .ok_or_else(|| Error::Corrupt { what: format!("{name} has no path {path}") })?;
+                let add = |sum: &mut u64| {
+                    *sum = sum.checked_add(count).ok_or_else(overflow)?;
+                    Ok::<(), Error>(())
+                };
+                add(if starts == Start::Entry { &mut entered } else { &mut begun })?;
+                add(if matches!(end, End::Exit | End::Call) { &mut ends } else { &mut cut })?;
+                add(self.totals[number].entry(path).or_default())?;
+            }
+            let entries = entries.unwrap_or(entered);
+            let inherited = ends.saturating_sub(entries);
+            let started = entries.checked_add(inherited).ok_or_else(overflow)?;
+            let unfinished = started - ends;
+            let function = &mut self.skeleton.profile.functions[number];
+            for (sum, more) in [
+                (&mut function.entries, entries),
+                (&mut function.inherited, inherited),
+                (&mut function.unfinished, unfinished),
+            ] {
+                *sum = sum.checked_add(more).ok_or_else(overflow)?;
+            }
+            function.edges_exact &= unfinished == 0 && inherited == 0 && begun == cut;
+        }
+        self.skeleton.profile.processes += 1;
+        self.skeleton.profile.incomplete.extend(incomplete);
+        Ok(())
+    }
+
+    /// The profile.
+    pub fn finish(mut self) -> Result<Profile, Error> {
+        for (number, paths) in self.totals.iter().enumerate() {
+            let plan = self.skeleton.sources[number].plan();
+            for (&id, &count) in paths {
+                let Some(path) = plan.and_then(|plan| plan.decode(id)) else { continue };
+                let DecodedPath { starts, ends, blocks } = path;
+                let path = Path { id, count, starts, ends, blocks };
+                self.skeleton.profile.functions[number].paths.push(path);
+            }
+        }
+        self.skeleton.profile.incomplete.sort();
+        self.skeleton.profile.incomplete.dedup();
+        Ok(self.skeleton.profile)
+    }
+}

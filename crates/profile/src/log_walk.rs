@@ -1,0 +1,336 @@
+//! A profile from a log of blocks: the slow twin of counting.
+//!
+//! A log says which blocks a thread executed, in order, and nothing of calls
+//! and returns. Those are worked out from the blocks: a function's first block,
+//! to which no edge leads, begins an activation; any other block goes on with
+//! the innermost activation it can go on with, and those above it have ended.
+//! Paths are then what the graph of pieces says, without numbers.
+//!
+//! An activation whose last block leads out of the function has finished there,
+//! unless one above it ended in another way than by returning: then it was left
+//! on the way. What cannot be told from a log at all is whether an activation
+//! that is at its last block has still to return when code without probes ends
+//! the process there: it is taken to have returned. And of a forked process,
+//! what it inherited is not in its log: such blocks are counted as
+//! [`LogWalk::inherited`] and otherwise passed over.
+
+use std::collections::BTreeMap;
+
+use backtrail_abi::UnitId;
+use backtrail_graph::{Edge, Index};
+use backtrail_ir::{Block, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Unit};
+
+use crate::Error;
+use crate::decode::{Decoder, Tally};
+use crate::function_graph::{Joint, Leave, traits_of};
+use crate::model::{End, Profile, Start};
+use crate::path_plan::{DecodedPath, PathPlan};
+use crate::skeleton::Source;
+
+/// Adds logs of processes up to a profile.
+pub struct LogWalk<'a> {
+    decoder: Decoder<'a>,
+    by_function: BTreeMap<(UnitId, Func), usize>,
+    tally: Option<Tally>,
+    /// Blocks of activations that no log saw begin.
+    pub inherited: u64,
+}
+
+/// An activation under way.
+struct Activation {
+    /// The function's number.
+    function: usize,
+    block: Block,
+    path: DecodedPath,
+    /// Blocks with a call that can return twice, in the order of execution.
+    twice: Vec<Block>,
+}
+
+/// How an activation ended.
+#[derive(Clone, Copy, PartialEq)]
+enum Ended {
+    Returned,
+    Otherwise,
+}
+
+impl<'a> LogWalk<'a> {
+    /// Walks logs of the program whose records `decoder` would decode.
+    pub fn new(decoder: Decoder<'a>) -> Self {
+        let sources = decoder.skeleton().sources.iter().enumerate();
+        let mut by_function = BTreeMap::new();
+        for (number, source) in sources {
+            by_function.entry((source.unit_id, source.function)).or_insert(number);
+        }
+        Self { decoder, by_function, tally: None, inherited: 0 }
+    }
+
+    /// Adds the log of one thread of the process under way.
+    pub fn add_thread<E>(
+        &mut self,
+        blocks: impl IntoIterator<Item = Result<(UnitId, Func, Block), E>>,
+    ) -> Result<(), E> {
+        let tally = self.tally.take().unwrap_or_else(|| self.decoder.new_tally());
+        let mut thread = Thread {
+            sources: &self.decoder.skeleton().sources,
+            by_function: &self.by_function,
+            tally,
+            stack: Vec::new(),
+            inherited: 0,
+        };
+        for event in blocks {
+            let (unit, function, block) = event?;
+            thread.step(unit, function, block);
+        }
+        thread.unwind_to(0);
+        let Thread { tally, inherited, .. } = thread;
+        self.tally = Some(tally);
+        self.inherited += inherited;
+        Ok(())
+    }
+
+    /// Ends the process under way.
+    pub fn end_process(&mut self, incomplete: Option<String>) -> Result<(), Error> {
+        let tally = self.tally.take().unwrap_or_else(|| self.decoder.new_tally());
+        self.decoder.add_tally(tally, incomplete)
+    }
+
+    /// The profile.
+    pub fn finish(self) -> Result<Profile, Error> {
+        self.decoder.finish()
+    }
+}
+
+struct Thread<'w, 'a> {
+    sources: &'w [Source<'a>],
+    by_function: &'w BTreeMap<(UnitId, Func), usize>,
+    tally: Tally,
+    stack: Vec<Activation>,
+    inherited: u64,
+}
+
+impl<'w, 'a> Thread<'w, 'a> {
+    fn unit(&self, function: usize) -> &'a Unit {
+        self.sources[function].unit
+    }
+
+    fn body(&self, function: usize) -> &'a Function {
+        let source = &self.sources[function];
+        &source.unit.functions[source.function]
+    }
+
+    fn plan(&self, function: usize) -> Option<&'w PathPlan> {
+        self.sources[function].plan()
+    }
+
+    fn step(&mut self, unit: UnitId, function: Func, block: Block) {
+        // A copy that was discarded, or a function without paths.
+        let Some(&number) = self.by_function.get(&(unit, function)) else { return };
+        if self.plan(number).is_none() {
+            return;
+        }
+        if block.position() == 0 {
+            self.pop_returned(number);
+            *self.tally.entries[number].get_or_insert(0) += 1;
+            let path = DecodedPath { starts: Start::Entry, ends: End::Exit, blocks: vec![0] };
+            self.stack.push(Activation { function: number, block, path, twice: Vec::new() });
+            return;
+        }
+        let can_go_on = |activation: &Activation| {
+            let blocks = &self.body(number).blocks;
+            activation.function == number
+                && (blocks[activation.block].successors.contains(&block)
+                    || activation.twice.iter().any(|it| blocks[*it].successors.contains(&block)))
+        };
+        let Some(depth) = self.stack.iter().rposition(can_go_on) else {
+            self.inherited += 1;
+            return;
+        };
+        self.unwind_to(depth + 1);
+        let mut activation = self.stack.pop().expect("it was found");
+        let body = self.body(number);
+        if !body.blocks[activation.block].successors.contains(&block) {
+            // A second return: the path in between is lost.
+            let blocks = &body.blocks;
+            let from = activation.twice.iter().rev();
+            let from = from.copied().find(|it| blocks[*it].successors.contains(&block));
+            let from = from.unwrap_or(activation.block);
+            activation.block = from;
+            let blocks = vec![from.position() as u32];
+            activation.path = DecodedPath { starts: Start::ReturnTwice, ends: End::Exit, blocks };
+            self.finish_block(&mut activation, last_twice(self.unit(number), body, from));
+        } else {
+            self.finish_block(&mut activation, None);
+        }
+        self.cross(&mut activation, block);
+        activation.block = block;
+        self.stack.push(activation);
+    }
+
+    /// Ends the paths that end within the activation's block; all calls in it,
+    /// from the one behind `after` on, have returned.
+    fn finish_block(&mut self, activation: &mut Activation, after: Option<Inst>) {
+        let unit = self.unit(activation.function);
+        let body = self.body(activation.function);
+        let number = activation.block.position() as u32;
+        for inst in body.blocks[activation.block].insts() {
+            if after.is_some_and(|after| inst <= after) {
+                continue;
+            }
+            let next = match &body.insts[inst].op {
+                Op::Call(call) if traits_of(unit, call).returns_twice => {
+                    if !activation.twice.contains(&activation.block) {
+                        activation.twice.push(activation.block);
+                    }
+                    Start::ReturnTwice
+                }
+                Op::IndirectJump => Start::CutWithin,
+                _ => continue,
+            };
+            let new = DecodedPath { starts: next, ends: End::Exit, blocks: vec![number] };
+            self.end_path(activation, End::CutWithin, new);
+        }
+    }
+
+    /// Goes over the edge to `block`.
+    fn cross(&mut self, activation: &mut Activation, block: Block) {
+        let Some(plan) = self.plan(activation.function) else { return };
+        let graph = plan.graph();
+        let joins = |edge: &Edge| {
+            matches!(graph.joint(*edge), Joint::Edge | Joint::Computed)
+                && graph.block(graph.flow.source(*edge)) == activation.block
+                && graph.block(graph.flow.target(*edge)) == block
+        };
+        // The edges of the block's last piece.
+        let Some(edge) = plan.edges_of(activation.block).find(joins) else { return };
+        let number = block.position() as u32;
+        if !plan.ends_path(edge) {
+            activation.path.blocks.push(number);
+            return;
+        }
+        let (ends, starts) = plan.crossing(edge);
+        let new = DecodedPath { starts, ends: End::Exit, blocks: vec![number] };
+        self.end_path(activation, ends, new);
+    }
+
+    fn end_path(&mut self, activation: &mut Activation, ends: End, new: DecodedPath) {
+        let mut path = std::mem::replace(&mut activation.path, new);
+        path.ends = ends;
+        let plan = self.plan(activation.function);
+        if let Some(number) = plan.and_then(|plan| plan.number(&path)) {
+            *self.tally.paths[activation.function].entry(number).or_default() += 1;
+        }
+    }
+
+    /// Ends the innermost activations that have returned before `callee` was
+    /// called: nothing in their last block can call it.
+    fn pop_returned(&mut self, callee: usize) {
+        while let Some(top) = self.stack.last() {
+            let body = self.body(top.function);
+            let unit = self.unit(top.function);
+            let data = &body.blocks[top.block];
+            let Some(Leave::Function(_)) = self.leave(top) else { return };
+            let name = &self.unit(callee).symbols[self.body(callee).symbol].name;
+            let may_call = |inst: Inst| match body.insts[inst].op.call() {
+                None => false,
+                Some(call) => match call.callee {
+                    Callee::Intrinsic(_) => false,
+                    Callee::Indirect | Callee::Asm => true,
+                    Callee::Direct(symbol) => {
+                        is_unknown(unit, symbol) || unit.symbols[symbol].name == *name
+                    }
+                },
+            };
+            if data.insts().any(may_call) {
+                return;
+            }
+            let depth = self.stack.len() - 1;
+            self.unwind_to(depth);
+        }
+    }
+
+    /// How an activation leaves the function at its block, if it does.
+    fn leave(&self, activation: &Activation) -> Option<Leave> {
+        let graph = self.plan(activation.function)?.graph();
+        let mut pieces = graph.pieces.values();
+        pieces.find_map(|piece| piece.leave.filter(|_| piece.block == activation.block))
+    }
+
+    /// Ends all activations from `depth` on.
+    fn unwind_to(&mut self, depth: usize) {
+        let mut above: Option<(usize, Ended)> = None;
+        while self.stack.len() > depth {
+            let mut activation = self.stack.pop().expect("it is longer than that");
+            let leave = self.leave(&activation);
+            let is_left = match (leave, above) {
+                (_, None | Some((_, Ended::Returned))) => true,
+                // Above is what was called and does not return.
+                (Some(Leave::Call(inst)), Some((callee, Ended::Otherwise))) => {
+                    self.calls(&activation, inst, callee)
+                }
+                (_, Some((_, Ended::Otherwise))) => false,
+            };
+            let mut ended = Ended::Otherwise;
+            if let (Some(leave), true) = (leave, is_left) {
+                self.finish_block_before(&mut activation, leave);
+                let body = self.body(activation.function);
+                let ends = match leave {
+                    Leave::Function(inst) => {
+                        if !matches!(body.insts[inst].op, Op::Resume | Op::Unreachable) {
+                            ended = Ended::Returned;
+                        }
+                        End::Exit
+                    }
+                    Leave::Call(_) => End::Call,
+                };
+                let new = DecodedPath { starts: Start::Entry, ends: End::Exit, blocks: vec![0] };
+                self.end_path(&mut activation, ends, new);
+            }
+            above = Some((activation.function, ended));
+        }
+    }
+
+    /// As [`Self::finish_block`], for what stands before the place where the
+    /// function is left.
+    fn finish_block_before(&mut self, activation: &mut Activation, leave: Leave) {
+        let (Leave::Function(at) | Leave::Call(at)) = leave;
+        let unit = self.unit(activation.function);
+        let body = self.body(activation.function);
+        let number = activation.block.position() as u32;
+        for inst in body.blocks[activation.block].insts().take_while(|inst| *inst < at) {
+            if let Op::Call(call) = &body.insts[inst].op
+                && traits_of(unit, call).returns_twice
+            {
+                let blocks = vec![number];
+                let new = DecodedPath { starts: Start::ReturnTwice, ends: End::Exit, blocks };
+                self.end_path(activation, End::CutWithin, new);
+            }
+        }
+    }
+
+    fn calls(&self, activation: &Activation, inst: Inst, callee: usize) -> bool {
+        let unit = self.unit(activation.function);
+        let call = self.body(activation.function).insts[inst].op.call();
+        match call.map(|call| &call.callee) {
+            Some(Callee::Direct(symbol)) => {
+                let callee = &self.unit(callee).symbols[self.body(callee).symbol].name;
+                unit.symbols[*symbol].name == *callee || is_unknown(unit, *symbol)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Whether a called symbol may be something else than a function of the
+/// program's by that name.
+fn is_unknown(unit: &Unit, symbol: Sym) -> bool {
+    !matches!(unit.symbols[symbol].kind, SymbolKind::Function(_))
+}
+
+/// The last call of a block that can return twice.
+fn last_twice(unit: &Unit, body: &Function, block: Block) -> Option<Inst> {
+    let is_twice = |inst: &Inst| {
+        let call = body.insts[*inst].op.call();
+        call.is_some_and(|call| traits_of(unit, call).returns_twice)
+    };
+    body.blocks[block].insts().rev().find(is_twice)
+}
