@@ -132,6 +132,9 @@ const COLUMNS: &str = "
 - *original*, *empty plan*, *block log*: tests passed with the executable as it was built, rebuilt from its IR without any probe, and with every executed block logged. Each test must end as it does with the original.
 - *processes*: how many processes left a record while the tests ran with the block log.
 - *units carried*: compilation units whose IR is in the executables, of all that were linked.
-- *same as clang*: functions whose code is what the same clang makes without Backtrail.
-- *same when empty*: functions whose code is the same after rebuilding with the empty plan; for Rust, whose code is generated through LLVM's C interface, how many more instructions a run takes (at most 1 %).
+- *functions*: those of the carried units, each unit once.
+- *same as clang*: functions of the executables whose code is what the same clang makes without Backtrail.
+- *same when empty*: functions of the executables whose code is the same after rebuilding with the empty plan; for Rust, whose code is generated through LLVM's C interface, how many more instructions a run takes (at most 1 %).
+
+A unit that is linked into two executables is compared in both; of functions that several units hold (templates, inline functions), an executable has one.
 ";
