@@ -39,6 +39,12 @@
 /// `preserve_all`: it changes no register, vector registers included.
 pub const ENTER_FUNCTION: &str = "__backtrail_enter";
 
+/// `void __backtrail_load(void)`, hidden: makes the module known to the runtime.
+/// The runtime has itself called by a module's first constructor. Whoever links
+/// an executable puts its address into `.preinit_array` as well, which is before
+/// constructors of libraries can start threads.
+pub const LOAD_FUNCTION: &str = "__backtrail_load";
+
 /// The module's own [`Module`], hidden.
 pub const MODULE_SYMBOL: &str = "__backtrail_module";
 

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counts;
 pub mod records;
 
 use std::path::PathBuf;
@@ -22,5 +23,39 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// A file of counters that was never written.
+    #[error(
+        "it holds no counts: its process was stopped, or could go no further, before it counted"
+    )]
+    NoCounts,
+    /// A file of counters that is not as long as it was.
+    #[error(
+        "it has {found} bytes where {expected} were written: it was cut or changed, and cannot be used"
+    )]
+    CutCounts {
+        /// How long it is.
+        found: u64,
+        /// How long it should be.
+        expected: u64,
+    },
+    /// Something else than a file of counters.
+    #[error("it is not a file of counters")]
+    NotCounts,
+    /// A file of counters of another version.
+    #[error("it has format version {found}, this backtrail reads version {known}")]
+    CountsVersion {
+        /// The file's.
+        found: u32,
+        /// The one that can be read.
+        known: u32,
+    },
+    /// A file of counters whose header cannot be true.
+    #[error(
+        "its header says that it has {bytes} bytes, which no file of counters has: it was changed"
+    )]
+    CorruptCounts {
+        /// What the header says.
+        bytes: u64,
     },
 }

@@ -1,6 +1,7 @@
-//! The folder of records: one folder per process, one file per thread.
+//! The folder of records: one folder per process, in it one file per thread that
+//! logged, or per copy of a module's counters.
 //!
-//! The layout is that of [`backtrail_abi::log`]. Whatever else is in the folder
+//! The layout is that of [`backtrail_abi::log`] and [`backtrail_abi::counts`]. Whatever else is in the folder
 //! is reported and otherwise left alone, and a process whose header cannot be
 //! read does not hide the others.
 
@@ -11,9 +12,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use backtrail_abi::VERSION;
+use backtrail_abi::counts::{COUNTS_FILE_PREFIX, CountsHeader};
 use backtrail_abi::log::{HeaderError, PROCESS_FILE, ProcessHeader, THREAD_FILE_PREFIX};
 
 use crate::Error;
+use crate::counts::check_header;
 
 /// What one process recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct ProcessRecord {
     pub nonce: u64,
     /// Its threads, ordered by their first event.
     pub threads: Vec<ThreadFile>,
+    /// Its files of counters, ordered by module and copy.
+    pub counts: Vec<CountsPath>,
 }
 
 impl ProcessRecord {
@@ -48,6 +53,17 @@ pub struct ThreadFile {
     pub ordinal: u32,
     /// The thread.
     pub tid: u32,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// A file of counters, which [`crate::counts::CountsFile`] reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountsPath {
+    /// The number of the module within its process.
+    pub module: u32,
+    /// The number of the copy of the module's counters.
+    pub copy: u32,
     /// The file.
     pub path: PathBuf,
 }
@@ -97,19 +113,28 @@ impl Records {
 
     fn read_process(&mut self, folder: &Path, nonce: u64) -> Result<ProcessRecord, String> {
         let header = read_header(&folder.join(PROCESS_FILE))?;
-        let mut threads = Vec::new();
+        let (mut threads, mut counts) = (Vec::new(), Vec::new());
         for path in entries(folder).map_err(|error| error.to_string())? {
             if path.file_name() == Some(OsStr::new(PROCESS_FILE)) {
                 continue;
             }
-            match thread_name(&path) {
-                Some((tid, ordinal)) => threads.push(ThreadFile { ordinal, tid, path }),
-                None => {
-                    let why = "not the file of a thread".into();
-                    self.foreign.push(Foreign { path, why });
+            let why = if let Some((tid, ordinal)) = numbers(&path, THREAD_FILE_PREFIX) {
+                threads.push(ThreadFile { ordinal, tid, path });
+                continue;
+            } else if let Some((module, copy)) = numbers(&path, COUNTS_FILE_PREFIX) {
+                match check_counts(&path, module, copy) {
+                    Ok(()) => {
+                        counts.push(CountsPath { module, copy, path });
+                        continue;
+                    }
+                    Err(why) => why,
                 }
-            }
+            } else {
+                "not the file of a thread or of counters".into()
+            };
+            self.foreign.push(Foreign { path, why });
         }
+        counts.sort_by_key(|counts: &CountsPath| (counts.module, counts.copy));
         threads.sort_by_key(|thread: &ThreadFile| (thread.ordinal, thread.tid));
         Ok(ProcessRecord {
             pid: header.pid,
@@ -119,6 +144,7 @@ impl Records {
             folder: folder.into(),
             nonce,
             threads,
+            counts,
         })
     }
 }
@@ -143,11 +169,11 @@ fn process_name(path: &Path) -> Option<(u32, u64)> {
     Some((decimal(pid)?, nonce))
 }
 
-/// Takes `thread-TID-N` apart.
-fn thread_name(path: &Path) -> Option<(u32, u32)> {
+/// Takes a file's name apart that has two numbers behind `prefix`.
+fn numbers(path: &Path, prefix: &str) -> Option<(u32, u32)> {
     let name = path.file_name()?.to_str()?;
-    let (tid, ordinal) = name.strip_prefix(THREAD_FILE_PREFIX)?.split_once('-')?;
-    Some((decimal(tid)?, decimal(ordinal)?))
+    let (first, second) = name.strip_prefix(prefix)?.split_once('-')?;
+    Some((decimal(first)?, decimal(second)?))
 }
 
 /// Digits only: `parse` alone would take a sign.
@@ -172,4 +198,22 @@ fn read_header(path: &Path) -> Result<ProcessHeader, String> {
             "its process file has format version {found}, this backtrail reads version {VERSION}"
         ),
     })
+}
+
+/// Looks at the header and the length of a file of counters, which must be what
+/// its name says.
+fn check_counts(path: &Path, module: u32, copy: u32) -> Result<(), String> {
+    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
+    let file = File::open(path).map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    let mut bytes = Vec::with_capacity(CountsHeader::BYTES);
+    file.take(CountsHeader::BYTES as u64).read_to_end(&mut bytes).map_err(unreadable)?;
+    let header = check_header(&bytes, length).map_err(|error| error.to_string())?;
+    if (header.module, header.copy) != (module, copy) {
+        return Err(format!(
+            "it holds the counts of module {}, copy {}: it was renamed",
+            header.module, header.copy
+        ));
+    }
+    Ok(())
 }

@@ -52,6 +52,7 @@ fn processes_come_in_the_order_of_their_first_event() {
                 thread(9, 11, "thread-11-9"),
                 thread(10, 12, "thread-12-10"),
             ],
+            counts: vec![],
         }
     );
     let order: Vec<_> =
@@ -99,8 +100,8 @@ fn what_is_not_a_record_is_reported_and_hides_nothing() {
         [
             ("+2-00000000000000aa", "not the folder of a process"),
             ("1-00000000000000aa", "named like the folder of a process, but a file"),
-            ("10-00000000000000fe/core", "not the file of a thread"),
-            ("10-00000000000000fe/thread-10", "not the file of a thread"),
+            ("10-00000000000000fe/core", "not the file of a thread or of counters"),
+            ("10-00000000000000fe/thread-10", "not the file of a thread or of counters"),
             ("2-0000", "not the folder of a process"),
             (
                 "3-00000000000000aa",

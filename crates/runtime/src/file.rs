@@ -44,21 +44,30 @@ impl Request<'_> {
 
     /// Opens, extends, maps and closes the file; gives the mapping's address.
     pub(crate) fn map(&self) -> Result<usize, Failure> {
-        let mut result = self.map_here();
+        self.extend(|file| sys::map_file(file, self.mapped_from, self.bytes()))
+    }
+
+    /// Opens and extends the file, does something with it that ends with a
+    /// mapping, and closes it. What is done may be done twice if it fails.
+    pub(crate) fn extend<T>(
+        &self,
+        mut act: impl FnMut(Descriptor) -> Result<T, Error>,
+    ) -> Result<T, Failure> {
+        let mut result = self.extend_here(&mut act);
         if let Err(Failure { error: sys::EMFILE, .. }) = result {
-            let _ = sys::with_free_descriptors(&mut || result = self.map_here());
+            let _ = sys::with_free_descriptors(&mut || result = self.extend_here(&mut act));
         }
         result
     }
 
-    fn map_here(&self) -> Result<usize, Failure> {
+    fn extend_here<T>(
+        &self,
+        act: &mut impl FnMut(Descriptor) -> Result<T, Error>,
+    ) -> Result<T, Failure> {
         let file = self.open().map_err(|error| Failure::new(Incomplete::Create, error))?;
         let result = allocate(file, self.from, self.to)
             .map_err(|error| Failure::new(Incomplete::Extend, error))
-            .and_then(|()| {
-                sys::map_file(file, self.mapped_from, self.bytes())
-                    .map_err(|error| Failure::new(Incomplete::Map, error))
-            });
+            .and_then(|()| act(file).map_err(|error| Failure::new(Incomplete::Map, error)));
         sys::close(file);
         result
     }

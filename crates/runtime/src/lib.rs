@@ -59,11 +59,18 @@
 #![no_builtins]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod area;
+mod copy;
+mod counts;
+mod distance;
 mod entry;
 mod environment;
 mod file;
+mod fork;
 mod lock;
+mod module;
 mod name;
 mod process;
+mod registry;
 mod sys;
 mod thread;

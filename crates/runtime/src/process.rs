@@ -56,6 +56,8 @@ pub(crate) struct Control {
     pid: AtomicU32,
     /// How many threads have logged.
     threads: AtomicU32,
+    /// What this process inherits and passes on; null: [`KEPT`].
+    kept: AtomicPtr<Kept>,
     /// The process file as it is mapped now; changed under the lock.
     header: AtomicPtr<ProcessHeader>,
     /// The states of all threads, and where the next search for dead ones begins.
@@ -70,8 +72,8 @@ pub(crate) struct Control {
 // and `folder` is read only after phase `Recording` was seen.
 unsafe impl Sync for Control {}
 
-/// What is inherited by a fork's child.
-struct Kept {
+/// What is inherited by a fork's child. All zero is a process without events.
+pub(crate) struct Kept {
     /// The path of the folder for records, absolute, ended by a zero.
     root: UnsafeCell<[u8; PATH_BYTES]>,
     /// Its length with the zero; 0 until it is known.
@@ -96,6 +98,34 @@ static KEPT: Kept = Kept {
     numbers: AtomicU64::new(0),
     pid: AtomicU32::new(0),
 };
+
+impl Kept {
+    /// Notes in the process file that is mapped, which in the child of a fork is
+    /// its parent's until the child makes its own, that it is incomplete.
+    pub(crate) fn note_in_inherited(&self, failure: Failure) {
+        let table = Table::kept(self);
+        if table.address != 0 && table.bytes >= ProcessHeader::BYTES {
+            note_in(ptr::with_exposed_provenance_mut(table.address), failure);
+        }
+    }
+}
+
+/// Notes in a mapped process file why it is incomplete, unless it says so.
+fn note_in(header: *mut ProcessHeader, failure: Failure) {
+    // SAFETY: the caller's file is mapped; both fields are aligned and accessed
+    // as atomics.
+    let (incomplete, error) = unsafe {
+        (
+            AtomicU32::from_ptr(&raw mut (*header).incomplete),
+            AtomicU32::from_ptr(&raw mut (*header).error),
+        )
+    };
+    // The first failure is the one that explains.
+    if incomplete.load(Ordering::Relaxed) == 0 {
+        error.store(failure.error.0, Ordering::Release);
+        incomplete.store(failure.why as u32, Ordering::Release);
+    }
+}
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(ptr::null_mut());
 
@@ -136,6 +166,22 @@ impl Control {
         // SAFETY: the mapping is never unmapped, large enough, aligned, and all
         // zero is a valid `Control`.
         Some(unsafe { &*control })
+    }
+
+    /// Makes this control use `kept` instead of what the log part keeps. Does
+    /// nothing new when it is called again, as it must be after a fork.
+    pub(crate) fn keep_in(&self, kept: &'static Kept) {
+        self.kept.store(ptr::from_ref(kept).cast_mut(), Ordering::Relaxed);
+    }
+
+    fn kept(&self) -> &'static Kept {
+        // SAFETY: null, or what `keep_in` was given.
+        unsafe { self.kept.load(Ordering::Relaxed).as_ref() }.unwrap_or(&KEPT)
+    }
+
+    /// Whether there is a process file.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == Phase::Recording as u32
     }
 
     /// Whether no thread without a state can record any more.
@@ -185,7 +231,7 @@ impl Control {
 
     /// Makes the process's folder and file unless that was done.
     pub(crate) fn begin(&self) -> Result<(), Failure> {
-        if self.phase.load(Ordering::Acquire) == Phase::Recording as u32 {
+        if self.is_recording() {
             return Ok(());
         }
         let _guard = self.lock();
@@ -218,19 +264,8 @@ impl Control {
         if header.is_null() {
             return;
         }
-        // SAFETY: the process file stays mapped while the lock is held; both
-        // fields are aligned and accessed as atomics.
-        let (incomplete, error) = unsafe {
-            (
-                AtomicU32::from_ptr(&raw mut (*header).incomplete),
-                AtomicU32::from_ptr(&raw mut (*header).error),
-            )
-        };
-        // The first failure is the one that explains.
-        if incomplete.load(Ordering::Relaxed) == 0 {
-            error.store(failure.error.0, Ordering::Release);
-            incomplete.store(failure.why as u32, Ordering::Release);
-        }
+        // The process file stays mapped while the lock is held.
+        note_in(header, failure);
     }
 
     /// The base of a unit, registered if it was not.
@@ -251,7 +286,7 @@ impl Control {
     }
 
     fn register(&self, unit: &Unit) -> Result<u32, Failure> {
-        let table = Table::kept();
+        let table = Table::kept(self.kept());
         if let Some(base) = table.find(unit) {
             return Ok(base);
         }
@@ -269,7 +304,7 @@ impl Control {
         // SAFETY: the header is mapped and the field aligned.
         unsafe { AtomicU32::from_ptr(&raw mut (*header).registrations) }
             .store(count + 1, Ordering::Release);
-        KEPT.numbers.store(u64::from(count + 1) << 32 | u64::from(next), Ordering::Release);
+        self.kept().numbers.store(u64::from(count + 1) << 32 | u64::from(next), Ordering::Release);
         Ok(base)
     }
 
@@ -279,7 +314,7 @@ impl Control {
         let name = Path::new(PROCESS_NAME).ok_or(create(sys::ENOENT))?;
         let request = Request { folder: self.folder()?, name, from, to: from * 2, mapped_from: 0 };
         let address = request.map()?;
-        Table::keep(address, request.bytes());
+        Table::keep(self.kept(), address, request.bytes());
         self.header.store(ptr::with_exposed_provenance_mut(address), Ordering::Relaxed);
         // SAFETY: the old mapping is used under the lock only, which we hold.
         unsafe { sys::unmap(table.address, table.bytes) };
@@ -289,23 +324,24 @@ impl Control {
     /// Finds out where records go, makes the folder and the process file, and
     /// copies what was inherited. Under the lock.
     fn make_record(&self) -> Result<(), Failure> {
+        let kept = self.kept();
         // SAFETY: phase `New` and the lock: nobody else uses these.
         let (folder, piece) = unsafe { (&mut *self.folder.get(), &mut *self.piece.get()) };
-        if KEPT.root_length.load(Ordering::Acquire) == 0 {
+        if kept.root_length.load(Ordering::Acquire) == 0 {
             // SAFETY: the length is 0 and the lock is held.
-            let root = unsafe { &mut *KEPT.root.get() };
+            let root = unsafe { &mut *kept.root.get() };
             let length = find_root(root, folder, piece)?;
             make_root(root, length);
-            KEPT.root_length.store(length, Ordering::Release);
+            kept.root_length.store(length, Ordering::Release);
         }
         // SAFETY: written no more once the length is known.
-        let root = unsafe { &*KEPT.root.get() };
-        let root = root.get(..KEPT.root_length.load(Ordering::Relaxed)).unwrap_or_default();
+        let root = unsafe { &*kept.root.get() };
+        let root = root.get(..kept.root_length.load(Ordering::Relaxed)).unwrap_or_default();
         let pid = sys::process_id();
         let length = make_folder(root, pid, folder)?;
         self.folder_length.store(length, Ordering::Relaxed);
 
-        let inherited = Table::kept();
+        let inherited = Table::kept(kept);
         let mut to = FIRST_PROCESS_LENGTH;
         while (Table { bytes: to as usize, ..inherited }).capacity() <= inherited.count {
             to *= 2;
@@ -322,7 +358,7 @@ impl Control {
             (&raw mut (*header).version).write(VERSION);
             (&raw mut (*header).pid).write(pid);
             (&raw mut (*header).parent).write(sys::parent_id());
-            (&raw mut (*header).forked_from).write(KEPT.pid.load(Ordering::Relaxed));
+            (&raw mut (*header).forked_from).write(kept.pid.load(Ordering::Relaxed));
             (&raw mut (*header).registrations).write(table.count);
             if let Some(link) = Path::new(&*executable) {
                 let place = (&raw mut (*header).executable).expose_provenance();
@@ -336,8 +372,8 @@ impl Control {
         }
         self.pid.store(pid, Ordering::Relaxed);
         self.header.store(header, Ordering::Release);
-        Table::keep(table.address, table.bytes);
-        KEPT.pid.store(pid, Ordering::Relaxed);
+        Table::keep(kept, table.address, table.bytes);
+        kept.pid.store(pid, Ordering::Relaxed);
         if inherited.address != 0 && inherited.bytes != 0 {
             // SAFETY: the parent's file; nothing in this process refers to it.
             unsafe { sys::unmap(inherited.address, inherited.bytes) };
@@ -359,11 +395,11 @@ struct Table {
 
 impl Table {
     /// The table that is mapped now.
-    fn kept() -> Self {
-        let numbers = KEPT.numbers.load(Ordering::Acquire);
+    fn kept(kept: &Kept) -> Self {
+        let numbers = kept.numbers.load(Ordering::Acquire);
         Self {
-            address: KEPT.table.load(Ordering::Acquire),
-            bytes: KEPT.table_bytes.load(Ordering::Acquire),
+            address: kept.table.load(Ordering::Acquire),
+            bytes: kept.table_bytes.load(Ordering::Acquire),
             count: (numbers >> 32) as u32,
             next: (numbers as u32).max(FIRST_BASE),
         }
@@ -371,10 +407,10 @@ impl Table {
 
     /// Makes a mapping the one that is kept. Whoever forks in between inherits
     /// a length that is never more than what is mapped.
-    fn keep(address: usize, bytes: usize) {
-        KEPT.table_bytes.store(0, Ordering::Release);
-        KEPT.table.store(address, Ordering::Release);
-        KEPT.table_bytes.store(bytes, Ordering::Release);
+    fn keep(kept: &Kept, address: usize, bytes: usize) {
+        kept.table_bytes.store(0, Ordering::Release);
+        kept.table.store(address, Ordering::Release);
+        kept.table_bytes.store(bytes, Ordering::Release);
     }
 
     fn capacity(&self) -> u32 {

@@ -18,6 +18,7 @@ pub(crate) const EINTR: Error = Error(4);
 pub(crate) const EIO: Error = Error(5);
 pub(crate) const ENOMEM: Error = Error(12);
 pub(crate) const EACCES: Error = Error(13);
+pub(crate) const EFAULT: Error = Error(14);
 pub(crate) const EEXIST: Error = Error(17);
 pub(crate) const EMFILE: Error = Error(24);
 pub(crate) const EFBIG: Error = Error(27);
@@ -145,16 +146,20 @@ pub(crate) fn close(file: Descriptor) {
     let _ = unsafe { call(3, [file.0 as usize, 0, 0, 0, 0, 0]) };
 }
 
+const READ_WRITE: usize = 3;
+const SHARED: usize = 1;
+const PRIVATE_ANONYMOUS: usize = 0x22;
+const FIXED: usize = 0x10;
+const NO_RESERVE: usize = 0x4000;
+const FIXED_NO_REPLACE: usize = 0x10_0000;
+const WIPE_ON_FORK: usize = 18;
+
 /// Private memory that reads zero in the children of forks.
 pub(crate) fn map_wiped_on_fork(bytes: usize) -> Result<usize, Error> {
-    const READ_WRITE: usize = 3;
-    const PRIVATE_ANONYMOUS: usize = 0x22;
-    const WIPE_ON_FORK: usize = 18;
     // SAFETY: new memory at an address of the kernel's choice.
     let address = unsafe { call(9, [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0]) }?;
-    // SAFETY: the advice concerns the memory just mapped.
-    match unsafe { call(28, [address, bytes, WIPE_ON_FORK, 0, 0, 0]) } {
-        Ok(_) => Ok(address),
+    match wipe_on_fork(address, bytes) {
+        Ok(()) => Ok(address),
         Err(error) => {
             // SAFETY: nobody knows the address yet.
             unsafe { unmap(address, bytes) };
@@ -165,10 +170,123 @@ pub(crate) fn map_wiped_on_fork(bytes: usize) -> Result<usize, Error> {
 
 /// Maps a range of a file, shared.
 pub(crate) fn map_file(file: Descriptor, offset: u64, bytes: usize) -> Result<usize, Error> {
-    const READ_WRITE: usize = 3;
-    const SHARED: usize = 1;
     // SAFETY: new memory at an address of the kernel's choice.
     unsafe { call(9, [0, bytes, READ_WRITE, SHARED, file.0 as usize, offset as usize]) }
+}
+
+/// Makes private memory read zero in the children of forks.
+pub(crate) fn wipe_on_fork(address: usize, bytes: usize) -> Result<(), Error> {
+    // SAFETY: changes nothing in this process.
+    unsafe { call(28, [address, bytes, WIPE_ON_FORK, 0, 0, 0]) }.map(drop)
+}
+
+/// Private memory at an address where nothing is mapped; [`EEXIST`] if
+/// something is.
+pub(crate) fn map_where_free(address: usize, bytes: usize) -> Result<(), Error> {
+    let flags = PRIVATE_ANONYMOUS | NO_RESERVE | FIXED_NO_REPLACE;
+    // SAFETY: replaces nothing. A kernel before 4.17 takes the address as a hint.
+    let found = unsafe { call(9, [address, bytes, READ_WRITE, flags, usize::MAX, 0]) }?;
+    if found == address {
+        return Ok(());
+    }
+    // SAFETY: nobody knows the address.
+    unsafe { unmap(found, bytes) };
+    Err(EEXIST)
+}
+
+/// Replaces what is mapped by private memory that reads zero.
+///
+/// # Safety
+/// The range is the caller's, and nothing in it is needed any more.
+pub(crate) unsafe fn map_zeros_over(address: usize, bytes: usize) -> Result<(), Error> {
+    let flags = PRIVATE_ANONYMOUS | NO_RESERVE | FIXED;
+    // SAFETY: as the caller vouches for.
+    unsafe { call(9, [address, bytes, READ_WRITE, flags, usize::MAX, 0]) }.map(drop)
+}
+
+/// Replaces what is mapped by a range of a file, shared.
+///
+/// # Safety
+/// The range is the caller's, and nothing in it is needed any more.
+pub(crate) unsafe fn map_file_over(
+    address: usize,
+    file: Descriptor,
+    offset: u64,
+    bytes: usize,
+) -> Result<(), Error> {
+    let arguments = [address, bytes, READ_WRITE, SHARED | FIXED, file.0 as usize, offset as usize];
+    // SAFETY: as the caller vouches for.
+    unsafe { call(9, arguments) }.map(drop)
+}
+
+/// Says for each page of a mapped range whether it is in memory, as long as
+/// there is room to say it; gives that many pages' bytes, of which the lowest
+/// bit is the answer.
+pub(crate) fn resident(address: usize, pages: usize, room: &mut [u64]) -> Result<&[u8], Error> {
+    let count = pages.min(size_of_val(room));
+    let place = room.as_mut_ptr();
+    // SAFETY: the kernel writes a byte per page into a buffer that is ours.
+    unsafe { call(27, [address, count * PAGE, place as usize, 0, 0, 0]) }?;
+    // SAFETY: the same buffer as bytes, as far as it was written.
+    Ok(unsafe { core::slice::from_raw_parts(place.cast(), count) })
+}
+
+/// The base of the calling thread's `%gs` segment.
+pub(crate) fn segment_base() -> Result<usize, Error> {
+    const GET_GS: usize = 0x1004;
+    let mut base = 0usize;
+    // SAFETY: the kernel writes the base into our memory.
+    unsafe { call(158, [GET_GS, &raw mut base as usize, 0, 0, 0, 0]) }.map(|_| base)
+}
+
+/// Whether a program may set the base to any address by an instruction, as
+/// `AT_HWCAP2` says (Linux 5.9; `Documentation/arch/x86/x86_64/fsgs.rst`).
+/// Pairs of words are read into `vector`.
+pub(crate) fn has_base_instructions(vector: &mut [u64]) -> bool {
+    const GET_AUXILIARY_VECTOR: usize = 0x4155_5856;
+    const HARDWARE_CAPABILITIES_2: u64 = 26;
+    const FSGSBASE: u64 = 2;
+    let bytes = size_of_val(vector);
+    let address = vector.as_mut_ptr() as usize;
+    // SAFETY: the kernel writes at most the length of a buffer that is ours.
+    if unsafe { call(157, [GET_AUXILIARY_VECTOR, address, bytes, 0, 0, 0]) }.is_err() {
+        // Kernels before 6.4.
+        let here = Descriptor(AT_FDCWD);
+        let path = Path(b"/proc/self/auxv\0");
+        let Ok(file) = open(here, path, O_RDONLY, 0) else { return false };
+        // SAFETY: as above.
+        let _ = unsafe { call(0, [file.0 as usize, address, bytes, 0, 0, 0]) };
+        close(file);
+    }
+    let pairs = vector.as_chunks().0;
+    pairs.iter().any(|[kind, value]| *kind == HARDWARE_CAPABILITIES_2 && value & FSGSBASE != 0)
+}
+
+/// Sets the base of the calling thread's `%gs` segment. The system call takes
+/// only addresses that a program can have, and no negative numbers.
+///
+/// # Safety
+/// Whatever the thread reaches through the segment is at the new base, too. For
+/// a negative base, [`has_base_instructions`] must hold.
+pub(crate) unsafe fn set_segment_base(base: usize) -> Result<(), Error> {
+    const SET_GS: usize = 0x1001;
+    if (base as isize) < 0 {
+        // SAFETY: as the caller vouches for.
+        unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
+        return Ok(());
+    }
+    // SAFETY: as the caller vouches for.
+    unsafe { call(158, [SET_GS, base, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// The calling thread's pointer, which is also what it points to.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the first word of thread storage, by the ABI.
+    unsafe {
+        asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    pointer
 }
 
 /// Unmaps memory.

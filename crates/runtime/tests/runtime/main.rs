@@ -4,6 +4,7 @@
 //! `__backtrail_log` by hand and keeps its own list of what it logged, runs it,
 //! and compares its records with that list.
 
+mod counts;
 mod linking;
 mod object_file;
 mod processes;

@@ -1,0 +1,138 @@
+//! Which copy of the areas a thread counts in.
+//!
+//! A copy belongs to a thread *pointer*, not to a kernel's thread: the check in
+//! the program's functions compares pointers, and threads that live at the same
+//! time have different ones. So a thread may always go on in the copy that has
+//! its pointer, for whoever had it before is dead; that is the common case, as C
+//! libraries use the stacks of dead threads again. And a copy may be given to
+//! another thread when no thread with its pointer can exist: the first word of
+//! thread storage is the pointer itself, so its absence is proof. Nothing less
+//! is: that the thread which made a copy has ended does not mean that nobody
+//! counts there, since a new thread with the same pointer passes the check
+//! unseen if it inherited the base.
+
+use core::sync::atomic::Ordering;
+
+use backtrail_abi::log::Incomplete;
+
+use crate::area::Area;
+use crate::distance::{self, Range};
+use crate::file::Failure;
+use crate::registry::{Registry, ThreadCopy};
+use crate::sys::{self, Error};
+
+/// How many copies a new thread looks at for one nobody can use.
+const PROBES: usize = 8;
+
+/// Areas mapped in all copies, at most. Each is two mappings, of which Linux
+/// gives a process 65,530 by default, and the program needs some, too.
+const MOST_AREAS: usize = 8192;
+
+type Numbered<'a> = (usize, &'a ThreadCopy);
+
+/// The copy for the calling thread, at which its `%gs` base points afterwards.
+/// Under the lock.
+pub(crate) fn own(
+    registry: &'static Registry,
+    thread: usize,
+) -> Result<Numbered<'static>, Failure> {
+    let failed = |error| Failure::new(Incomplete::Shared, error);
+    let base = sys::segment_base().map_err(failed)?;
+    if let Some(found) = registry.copy_of(thread) {
+        return enter(found, base).map_err(failed);
+    }
+    // Somebody else's base is nothing to change, nor to count at.
+    let here = registry.copies().find(|(_, copy)| copy.distance() == base);
+    let here = here.ok_or(failed(sys::EEXIST))?;
+    let free = Some(here)
+        .filter(|(_, copy)| copy.thread() == 0)
+        .or_else(|| registry.copies().find(|(_, copy)| copy.thread() == 0))
+        .or_else(|| take_over(registry));
+    let found = match free {
+        Some(found) => found,
+        None => make(registry).map_err(failed)?,
+    };
+    let entered = enter(found, base).map_err(failed)?;
+    found.1.forking.store(0, Ordering::Relaxed);
+    found.1.thread.store(thread, Ordering::Release);
+    Ok(entered)
+}
+
+/// Points the thread's base at a copy.
+fn enter(found: Numbered<'static>, base: usize) -> Result<Numbered<'static>, Error> {
+    let distance = found.1.distance();
+    if distance != base {
+        // SAFETY: every module's area is mapped at this distance, which is
+        // negative only where that can be set.
+        unsafe { sys::set_segment_base(distance) }?;
+    }
+    Ok(found)
+}
+
+/// Looks at a few copies for one whose thread pointer no thread has.
+fn take_over(registry: &'static Registry) -> Option<Numbered<'static>> {
+    let count = registry.copies().count();
+    for _ in 0..PROBES.min(count) {
+        let hand = registry.hand.fetch_add(1, Ordering::Relaxed) % count;
+        let found = registry.copies().nth(hand)?;
+        if is_nobodys(found.1.thread()) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Whether no thread can have this pointer.
+fn is_nobodys(thread: usize) -> bool {
+    let mut word = [0; 8];
+    match sys::read_memory(thread, &mut word) {
+        Ok(_) => usize::from_ne_bytes(word) != thread,
+        Err(error) => error == sys::EFAULT,
+    }
+}
+
+/// Maps a new copy.
+fn make(registry: &'static Registry) -> Result<Numbered<'static>, Error> {
+    let modules = registry.entries().count();
+    if registry.copies().count().saturating_mul(modules) > MOST_AREAS {
+        return Err(sys::ENOMEM);
+    }
+    let new = registry.free_copy().ok_or(sys::ENOMEM)?;
+    let range = Range {
+        low: registry.entries().map(|(_, entry)| entry.area()).min().unwrap_or(0),
+        high: registry.entries().map(|(_, entry)| entry.area() + entry.bytes()).max().unwrap_or(0),
+        downwards: registry.has_base_instructions(),
+    };
+    loop {
+        let from = registry.next_distance.load(Ordering::Relaxed);
+        let (distance, next) = distance::next(from, range).ok_or(sys::EEXIST)?;
+        registry.next_distance.store(next, Ordering::Relaxed);
+        let distance = distance as usize;
+        match map(registry, new, distance) {
+            Ok(()) => {
+                new.1.distance.store(distance, Ordering::Release);
+                return Ok(new);
+            }
+            Err(sys::EEXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Maps every module's area at a distance, or none.
+fn map(registry: &'static Registry, new: Numbered<'_>, distance: usize) -> Result<(), Error> {
+    for entry in registry.entries() {
+        if let Err(error) = Area::new(registry, entry, new).reserve(distance) {
+            unmap(registry, new, distance);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Unmaps a copy that nobody uses.
+pub(crate) fn unmap(registry: &'static Registry, copy: Numbered<'_>, distance: usize) {
+    for entry in registry.entries() {
+        Area::new(registry, entry, copy).release(distance);
+    }
+}
