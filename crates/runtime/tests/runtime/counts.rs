@@ -1,4 +1,12 @@
 //! Counters: what programs with counters leave behind is what they counted.
+//!
+//! The programs `count_*.c` do by hand what injected code does, and tell what is
+//! true.
+
+mod linking;
+mod processes;
+mod refusals;
+mod threads;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,6 +36,11 @@ impl Counted {
 pub fn read(program: &Program) -> Vec<Counted> {
     let records = Records::read(&program.records()).unwrap();
     assert_eq!(records.foreign, []);
+    read_all(&records)
+}
+
+/// Reads all files of counters that can be read.
+pub fn read_all(records: &Records) -> Vec<Counted> {
     let processes = records.processes.iter().map(|record| {
         let process = Process::read(&fs::read(record.process_file()).unwrap()).unwrap();
         let mut counts = BTreeMap::<u8, BTreeMap<u64, u64>>::new();
@@ -45,7 +58,7 @@ pub fn read(program: &Program) -> Vec<Counted> {
     processes.collect()
 }
 
-/// What a process of the program told.
+/// What the processes of a program told.
 pub fn told(program: &Program) -> BTreeMap<u32, BTreeMap<u64, u64>> {
     let files = fs::read_dir(program.truth()).unwrap().map(|entry| {
         let path = entry.unwrap().path();
@@ -68,36 +81,4 @@ pub fn check(program: &Program) -> Vec<Counted> {
         assert_eq!(*counted.main(), told[&counted.process.pid]);
     }
     all
-}
-
-#[test]
-fn one_thread() {
-    let program = Program::new("count_threads");
-    program.run(&["0", "1000000"], 0);
-    assert_eq!(check(&program)[0].files, 1);
-}
-
-#[test]
-fn threads_in_the_same_function_are_exact() {
-    let program = Program::new("count_threads");
-    program.run(&["1", "10000000"], 0);
-    assert_eq!(check(&program)[0].files, 2);
-}
-
-#[test]
-fn many_threads_at_once() {
-    let program = Program::new("count_threads");
-    program.run(&["150", "20000"], 0);
-    check(&program);
-}
-
-#[test]
-fn a_fork_in_the_middle_of_a_loop() {
-    for arguments in [&["fork"][..], &["fork", "thread"]] {
-        let program = Program::new("count_fork");
-        program.run(arguments, 0);
-        let all = check(&program);
-        assert!(all.len() > 4);
-        assert_eq!(all.iter().filter(|counted| counted.process.forked_from.is_none()).count(), 1);
-    }
 }

@@ -1,0 +1,13 @@
+/* A library that counts, with counters of its own: LAYOUT says which. */
+#define LIBRARY
+#include "count.h"
+
+void run_library(uint64_t counter, uint64_t count) {
+    ENTER();
+    for (uint64_t i = 0; i < count; i++)
+        COUNT(counter);
+}
+
+#ifdef CONSTRUCTOR
+__attribute__((constructor)) static void early(void) { run_library(500, 3); }
+#endif

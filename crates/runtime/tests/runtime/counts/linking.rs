@@ -1,0 +1,144 @@
+//! Every way a program that counts and its libraries can be put together.
+
+use tempfile::TempDir;
+
+use super::{check, read, told};
+use crate::program::{Program, compile, runtime_object, source};
+
+/// Exports the instance of the executable, as variants are linked.
+const EXPORTED: &str = "-Wl,--export-dynamic-symbol=__backtrail_*";
+
+#[test]
+fn executables_of_all_kinds() {
+    let kinds: [&[&str]; 9] = [
+        &["-O2", "-static"],
+        &["-O2", "-static-pie", "-fPIE"],
+        &["-O2", "-pie", "-fPIE"],
+        &["-O0", "-no-pie", "-fno-pie"],
+        &["-O1", "-pie", "-fPIE", "-Wl,--gc-sections,-z,now,-z,relro"],
+        &["-O2", "-DPAGES=3000", EXPORTED],
+        &["-O2", "-fcf-protection=full", "-fstack-protector-all", "-fsanitize=undefined"],
+        &["-O1", "-fsanitize=address", "-g"],
+        &["-O2", "-pg"],
+    ];
+    for compiler in ["clang-19", "gcc"] {
+        for kind in kinds {
+            let program = Program::with("count_threads", compiler, kind);
+            program.run(&["3", "30000"], 0);
+            assert_eq!(check(&program)[0].files, 4, "{compiler} {kind:?}");
+        }
+    }
+    for linker in ["lld-19", "gold", "bfd"] {
+        for kind in ["-static", "-pie", "-no-pie"] {
+            let options = ["-fPIE", "-O2", kind, &format!("-fuse-ld={linker}")];
+            let program = Program::with("count_threads", "clang-19", &options);
+            program.run(&["3", "30000"], 0);
+            assert_eq!(check(&program)[0].files, 4, "{linker} {kind}");
+        }
+    }
+}
+
+#[test]
+fn before_main_and_after_it() {
+    for kind in [&["-O2"][..], &["-static"], &["-static-pie", "-fPIE"], &["-O2", "-no-pie"]] {
+        let program = Program::with("count_early", "clang-19", kind);
+        program.run(&[], 0);
+        check(&program);
+    }
+}
+
+#[test]
+fn under_valgrind() {
+    for kind in [&["-O2"][..], &["-O2", "-no-pie", "-fno-pie"], &["-O2", "-static"]] {
+        let program = Program::with("count_threads", "clang-19", kind);
+        let mut command = std::process::Command::new("valgrind");
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command.arg(&program.executable).args(["2", "1000"]);
+        command.env("BACKTRAIL_DIR", program.records()).env("TRUTH", program.truth());
+        crate::program::check_status(&command.output().unwrap(), 0);
+        assert_eq!(check(&program)[0].files, 3, "{kind:?}");
+    }
+}
+
+/// A library that counts, where it is.
+struct Library {
+    folder: TempDir,
+}
+
+impl Library {
+    fn new(options: &[&str]) -> Self {
+        let library = Self { folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
+        let mut arguments = vec!["-O2", "-shared", "-fPIC", "-DLAYOUT=2"];
+        arguments.push("-Wl,-soname,library.so");
+        let source = source("count_library.c");
+        let path = library.path();
+        arguments.extend([source.to_str().unwrap(), runtime_object().to_str().unwrap()]);
+        arguments.extend(options);
+        arguments.extend(["-o", &path]);
+        compile("clang-19", arguments);
+        library
+    }
+
+    /// One whose instance nobody else sees.
+    fn hidden() -> Self {
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let script = folder.path().join("script");
+        std::fs::write(&script, "{ global: run_library; local: *; };").unwrap();
+        Self::new(&[&format!("-Wl,--version-script={}", script.display())])
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("library.so").to_str().unwrap().into()
+    }
+
+    fn rpath(&self) -> String {
+        format!("-Wl,-rpath,{}", self.folder.path().display())
+    }
+}
+
+#[test]
+fn an_executable_and_a_library_share_one_record() {
+    for library in [Library::new(&[]), Library::hidden(), Library::new(&["-Wl,-Bsymbolic"])] {
+        for kind in ["-pie", "-no-pie"] {
+            let options = ["-O2", kind, EXPORTED, &library.rpath(), &library.path()];
+            let program = Program::with("count_uses_library", "clang-19", &options);
+            program.run(&[], 0);
+            let all = check(&program);
+            assert_eq!(all.len(), 2, "a process and its child");
+            assert_eq!(all[0].counts[&2], [(2, 28_000)].into());
+            assert_eq!(all[1].counts[&2], [(2, 7000)].into());
+            assert_eq!((all[0].files, all[1].files), (8, 2));
+        }
+    }
+}
+
+#[test]
+fn a_library_alone_has_a_record() {
+    let library = Library::new(&["-DCONSTRUCTOR"]);
+    let options = ["-O2", "-DLIBRARY", "-DQUIET", &library.rpath(), &library.path()];
+    let program = Program::without_runtime("count_uses_library", "clang-19", &options);
+    program.run(&[], 0);
+    let all = read(&program);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0].counts[&2], [(2, 28_000), (500, 3)].into());
+    assert_eq!(all[1].counts[&2], [(2, 7000)].into());
+}
+
+#[test]
+fn a_library_that_is_loaded_while_threads_run() {
+    let libraries = [Library::new(&[]), Library::new(&["-DCONSTRUCTOR"]), Library::hidden()];
+    for library in libraries {
+        for arguments in [&[library.path().as_str()][..], &[&library.path(), "thread"]] {
+            let program = Program::with("count_loads_library", "clang-19", &["-O2", EXPORTED]);
+            program.run(arguments, 0);
+            let all = read(&program);
+            assert_eq!(all.len(), 1);
+            assert_eq!(all[0].process.incomplete, None);
+            assert_eq!(*all[0].main(), told(&program)[&all[0].process.pid]);
+            let counts = &all[0].counts[&2];
+            assert_eq!(counts[&2], 3 * 4 * 7000);
+            assert!(counts.get(&500).is_none_or(|count| *count == 9));
+            assert_eq!(all[0].files, 4 + 3 * 4, "each time it is another module");
+        }
+    }
+}
