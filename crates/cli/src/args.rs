@@ -51,6 +51,10 @@ pub enum Command {
     Instrument(Instrument),
     /// Walk the blocks that a run logged.
     Show(Show),
+    /// Run a program and count its paths.
+    Profile(Profile),
+    /// Show, add up and compare path profiles.
+    Paths(Paths),
     /// Move what an executable carries into a side file, found by build id.
     Detach(Detach),
     /// Write out the plain bitcode and the program model.
@@ -94,8 +98,49 @@ pub struct Instrument {
     /// Where to write the variant [default: PROG.SCHEME].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    /// What to count.
+    #[command(flatten)]
+    pub counting: Counting,
     /// An executable or shared library built by Backtrail.
     pub program: PathBuf,
+}
+
+/// `backtrail profile`.
+#[derive(Debug, Args)]
+pub struct Profile {
+    /// What to count.
+    #[command(flatten)]
+    pub counting: Counting,
+    /// Where to write the profile [default: PROG.btprof].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write how it went to this file: a line `backtrail CODE` and a line
+    /// `program CODE` or `program signal NUMBER`.
+    #[arg(long, value_name = "FILE")]
+    pub status: Option<PathBuf>,
+    /// An executable built by Backtrail.
+    pub program: PathBuf,
+    /// The program's own arguments.
+    #[arg(last = true)]
+    pub arguments: Vec<std::ffi::OsString>,
+}
+
+/// Which functions count their paths, and how.
+#[derive(Debug, Args)]
+pub struct Counting {
+    /// Put probes where this profile of the same build says that they cost
+    /// least (profile).
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+    /// Count only in functions whose name matches (profile).
+    #[arg(long, value_name = "GLOB")]
+    pub only: Vec<globset::Glob>,
+    /// Do not count in functions whose name matches (profile).
+    #[arg(long, value_name = "GLOB")]
+    pub skip: Vec<globset::Glob>,
+    /// The most paths a function keeps before it is cut into pieces (profile).
+    #[arg(long, value_name = "N", hide = true)]
+    pub limit: Option<u64>,
 }
 
 /// What can be inserted.
@@ -105,6 +150,8 @@ pub enum Scheme {
     Empty,
     /// Every executed block is logged into $BACKTRAIL_DIR.
     Log,
+    /// Every process counts its paths in $BACKTRAIL_DIR.
+    Profile,
 }
 
 /// `backtrail show`
@@ -130,6 +177,63 @@ pub struct Show {
     /// Print JSON, a line each (schema backtrail.show/1).
     #[arg(long)]
     pub json: bool,
+}
+
+/// `backtrail paths`
+#[derive(Debug, Args)]
+pub struct Paths {
+    /// Profiles of one build (PROG.btprof), which are added up.
+    #[arg(required_unless_present = "compare", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write the sum to this file, and print nothing unless asked to.
+    #[arg(short, long, value_name = "MERGED")]
+    pub output: Option<PathBuf>,
+    /// Show at most this many paths and twice as many functions [default: 10;
+    /// in HTML 20000 paths].
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Show only functions with such names, mangled or not.
+    #[arg(long, value_name = "GLOB")]
+    pub function: Option<String>,
+    /// What paths are sorted by.
+    #[arg(long, value_enum, default_value_t = Measure::Blocks)]
+    pub by: Measure,
+    /// Show long paths from beginning to end.
+    #[arg(long)]
+    pub full: bool,
+    /// Print JSON (schema backtrail.paths/1).
+    #[arg(long, conflicts_with_all = ["top", "full", "compare"])]
+    pub json: bool,
+    /// Write a page to DIR/index.html, complete in itself.
+    #[arg(long, value_name = "DIR")]
+    pub html: Option<PathBuf>,
+    /// Show what changed from one profile to another.
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    #[arg(conflicts_with_all = ["files", "output", "html", "full", "by"])]
+    pub compare: Option<Vec<PathBuf>>,
+    /// Leave with 1 if a function's executions changed by more than PERCENT, or
+    /// if more than PERCENT of them take other paths.
+    #[arg(long, value_name = "PERCENT", requires = "compare", value_parser = percent)]
+    pub fail_over: Option<f64>,
+    /// Judge no function with a smaller share of the executed blocks in both.
+    #[arg(long, value_name = "PERCENT", requires = "compare")]
+    #[arg(default_value = "0.1", value_parser = percent)]
+    pub least_share: f64,
+}
+
+/// What paths can be sorted by.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Measure {
+    /// The blocks they executed: how often they were taken, times their length.
+    Blocks,
+    /// How often they were taken.
+    Executions,
+}
+
+/// A number that is not negative.
+fn percent(word: &str) -> Result<f64, String> {
+    let value: f64 = word.trim_end_matches('%').parse().map_err(|_| "not a number".to_owned())?;
+    if value >= 0.0 { Ok(value) } else { Err("not a percentage".to_owned()) }
 }
 
 /// `backtrail detach`

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use backtrail_build::Error;
 
+/// A finding the user asked to be told about.
+pub const FINDING: u8 = 1;
 /// Wrong usage.
 pub const USAGE: u8 = 2;
 /// The input is missing, not ours, corrupt or of an unreadable version.
@@ -41,11 +43,11 @@ fn code_of_build(error: &Error) -> u8 {
 }
 
 /// The exit code that `error` stands for.
-fn code_of(error: &anyhow::Error) -> u8 {
+pub fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<Error>() {
         return code_of_build(error);
     }
-    if error.is::<Unreadable>() {
+    if error.is::<Unreadable>() || error.is::<backtrail_collect::Error>() {
         return INPUT;
     }
     match error.downcast_ref::<io::Error>() {

@@ -9,6 +9,8 @@
 mod args;
 mod exit;
 pub mod launcher;
+mod path_counting;
+mod recorded;
 mod source;
 mod style;
 mod verbs;
@@ -71,6 +73,8 @@ fn run(line: Line) -> anyhow::Result<u8> {
         Command::Info(args) => verbs::info::run(&args),
         Command::Instrument(args) => verbs::instrument::run(&args, line.quiet),
         Command::Show(args) => verbs::show::run(&args),
+        Command::Profile(args) => verbs::profile::run(&args, line.quiet),
+        Command::Paths(args) => verbs::paths::run(&args, line.quiet),
         Command::Detach(args) => verbs::detach::run(&args),
         Command::Extract(args) => verbs::extract::run(&args),
         Command::Cache(args) => verbs::cache::run(&args),

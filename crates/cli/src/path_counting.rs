@@ -1,11 +1,15 @@
 //! The scheme that counts paths, as it is asked for on the command line.
 
-use backtrail_build::variant::{CountingScheme, ModuleToPlan};
+use std::path::Path;
+
+use backtrail_build::carry::Carried;
+use backtrail_build::variant::{CountingScheme, ModuleToPlan, build_id_text};
 use backtrail_plan::UnitPlan;
-use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, plan_module};
+use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, Weights, plan_module};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::args;
+use crate::exit::Unreadable;
 use crate::style::demangle;
 
 /// Counts the paths of chosen functions.
@@ -13,14 +17,17 @@ pub struct PathCounting {
     only: Option<GlobSet>,
     skip: GlobSet,
     limit: u64,
+    weights: Option<Weights>,
 }
 
 impl PathCounting {
-    /// The scheme that the arguments ask for.
-    pub fn new(args: &args::Counting) -> anyhow::Result<Self> {
+    /// The scheme that the arguments ask for, for this program.
+    pub fn new(args: &args::Counting, program: &Carried) -> anyhow::Result<Self> {
         let only = (!args.only.is_empty()).then(|| glob_set(&args.only)).transpose()?;
         let limit = args.limit.unwrap_or(DEFAULT_LIMIT).max(1);
-        Ok(Self { only, skip: glob_set(&args.skip)?, limit })
+        let weights =
+            args.weights.as_deref().map(|path| read_weights(path, program)).transpose()?;
+        Ok(Self { only, skip: glob_set(&args.skip)?, limit, weights })
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -28,6 +35,26 @@ impl PathCounting {
         let matches = |set: &GlobSet| set.is_match(name) || set.is_match(&plain);
         self.only.as_ref().is_none_or(matches) && !matches(&self.skip)
     }
+}
+
+/// The weights in a profile, which must be one of `program`.
+fn read_weights(path: &Path, program: &Carried) -> anyhow::Result<Weights> {
+    let profile = crate::verbs::paths::load(path)?;
+    let build_id = match &program.build_id[..] {
+        [] => String::new(),
+        bytes => build_id_text(bytes),
+    };
+    if profile.build_id != build_id {
+        anyhow::bail!(Unreadable(format!(
+            "{} is a profile of {} (build id {}), not of {} (build id {}); profile this build first",
+            path.display(),
+            profile.program,
+            profile.build_id,
+            program.path.display(),
+            build_id
+        )));
+    }
+    Ok(Weights::of(&profile))
 }
 
 fn glob_set(globs: &[Glob]) -> anyhow::Result<GlobSet> {
@@ -48,6 +75,7 @@ impl CountingScheme for PathCounting {
         let choice = Choice {
             wants: &|name| self.wants(name),
             limit: self.limit,
+            weights: self.weights.as_ref(),
             is_executable: module.is_executable,
             referred_to: Some(&module.referred_to),
         };

@@ -6,12 +6,12 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use backtrail_abi::UnitId;
-use backtrail_abi::counts::{COUNTS_FILE_PREFIX, CountsHeader};
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::libraries::own_libraries;
 use backtrail_build::variant::{build_id_text, layout_id};
-use backtrail_collect::records::{ProcessRecord, Records};
+use backtrail_collect::counts::CountsFile;
+use backtrail_collect::records::{CountsPath, ProcessRecord, Records};
 use backtrail_ir::Unit;
 use backtrail_plan::counters::Layout;
 use backtrail_profile::decode::{Counters, Decoder};
@@ -81,6 +81,7 @@ fn load_module(carried: &Carried) -> anyhow::Result<Loaded> {
             let choice = Choice {
                 wants: &|_| true,
                 limit: DEFAULT_LIMIT,
+                weights: None,
                 is_executable: true,
                 referred_to: None,
             };
@@ -146,41 +147,32 @@ fn from_counters(
     for record in processes {
         let (_, mut why) = incomplete(record)?;
         let mut files = Vec::new();
-        for path in counts_files(&record.folder)? {
-            let unreadable =
-                |what: &dyn std::fmt::Display| Unreadable(format!("{}: {what}", path.display()));
-            let bytes = std::fs::read(&path).map_err(Error::read(&path))?;
-            let header = CountsHeader::read(&bytes)
-                .map_err(|error| unreadable(&format!("not a file of counters ({error:?})")))?;
-            if modules.iter().all(|module| module.id != header.layout) {
+        for CountsPath { path, .. } in &record.counts {
+            let bytes = std::fs::read(path).map_err(Error::read(path))?;
+            let layout = match CountsFile::decode(&bytes) {
+                Ok(file) => file.layout(),
+                Err(backtrail_collect::Error::NoCounts) => continue,
+                Err(error) => {
+                    let path = path.display();
+                    anyhow::bail!(Unreadable(format!("{path}: {error}")));
+                }
+            };
+            if modules.iter().all(|module| module.id != layout) {
                 why = Some(format!(
                     "process {}: counters of a library that the program does not name are missing",
                     record.pid
                 ));
                 continue;
             }
-            files.push((path, header.layout, bytes));
+            files.push((layout, bytes));
         }
         let counters: Vec<Counters<'_>> =
-            files.iter().map(|(_, layout, area)| Counters { layout: *layout, area }).collect();
+            files.iter().map(|(layout, area)| Counters { layout: *layout, area }).collect();
         decoder
             .add_process(&counters, why)
             .map_err(|error| Unreadable(format!("{}: {error}", record.folder.display())))?;
     }
     Ok(decoder.finish().map_err(|error| Unreadable(error.to_string()))?)
-}
-
-fn counts_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Error::read(folder))? {
-        let path = entry.map_err(Error::read(folder))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(COUNTS_FILE_PREFIX) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 fn from_logs(

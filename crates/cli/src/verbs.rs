@@ -7,4 +7,6 @@ pub mod extract;
 pub mod generate;
 pub mod info;
 pub mod instrument;
+pub mod paths;
+pub mod profile;
 pub mod show;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counts;
+pub mod local;
 pub mod records;
 
 use std::path::PathBuf;
@@ -24,6 +25,17 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A program could not be started.
+    #[error("{} cannot be started: {source}", path.display())]
+    Start {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A program that may not be executed.
+    #[error("{} is not executable; give the program, or chmod +x it", .0.display())]
+    NotExecutable(PathBuf),
     /// A file of counters that was never written.
     #[error(
         "it holds no counts: its process was stopped, or could go no further, before it counted"

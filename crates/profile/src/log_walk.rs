@@ -145,14 +145,18 @@ impl<'w, 'a> Thread<'w, 'a> {
             self.inherited += 1;
             return;
         };
-        self.unwind_to(depth + 1);
+        let above = self.unwind_to(depth + 1);
         let mut activation = self.stack.pop().expect("it was found");
         let body = self.body(number);
-        if !body.blocks[activation.block].successors.contains(&block) {
+        let is_successor = |it: &Block| body.blocks[*it].successors.contains(&block);
+        // What was called did not return: if this block may also follow a call
+        // that returns twice, it does.
+        let jumped = above == Some(Ended::Otherwise)
+            && !body.blocks[block].landing_pad
+            && activation.twice.iter().any(is_successor);
+        if jumped || !is_successor(&activation.block) {
             // A second return: the path in between is lost.
-            let blocks = &body.blocks;
-            let from = activation.twice.iter().rev();
-            let from = from.copied().find(|it| blocks[*it].successors.contains(&block));
+            let from = activation.twice.iter().rev().copied().find(is_successor);
             let from = from.unwrap_or(activation.block);
             activation.block = from;
             let blocks = vec![from.position() as u32];
@@ -255,8 +259,8 @@ impl<'w, 'a> Thread<'w, 'a> {
         pieces.find_map(|piece| piece.leave.filter(|_| piece.block == activation.block))
     }
 
-    /// Ends all activations from `depth` on.
-    fn unwind_to(&mut self, depth: usize) {
+    /// Ends all activations from `depth` on; tells how the outermost ended.
+    fn unwind_to(&mut self, depth: usize) -> Option<Ended> {
         let mut above: Option<(usize, Ended)> = None;
         while self.stack.len() > depth {
             let mut activation = self.stack.pop().expect("it is longer than that");
@@ -287,6 +291,7 @@ impl<'w, 'a> Thread<'w, 'a> {
             }
             above = Some((activation.function, ended));
         }
+        above.map(|(_, ended)| ended)
     }
 
     /// As [`Self::finish_block`], for what stands before the place where the

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use backtrail_graph::path_cuts::compute_cuts;
 use backtrail_graph::path_dag::{DagEdge, DagNode};
 use backtrail_graph::{Edge, Index, PathDag, PathIncrements, PathNumbering};
-use backtrail_ir::{Func, Unit};
+use backtrail_ir::{Func, Function, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
 
 use crate::frequency::guess_frequencies;
@@ -47,11 +47,16 @@ pub struct DecodedPath {
 
 impl PathPlan {
     /// Numbers the paths of `function`, cut so that there are at most `limit`,
-    /// or says why they cannot be counted. `weights`, by edge of the graph, says
-    /// how often each is taken; without it that is guessed.
-    pub fn new(unit: &Unit, function: Func, limit: u64) -> Result<Self, LeftOut> {
+    /// or says why they cannot be counted. `taken` says how often each edge
+    /// between blocks is taken; without it that is guessed.
+    pub fn new(
+        unit: &Unit,
+        function: Func,
+        limit: u64,
+        taken: Option<&BlockEdges>,
+    ) -> Result<Self, LeftOut> {
         let graph = FunctionGraph::new(unit, function)?;
-        let weights = guess_frequencies(&unit.functions[function], &graph);
+        let weights = weigh(&unit.functions[function], &graph, taken);
         let forced = graph.forced_cuts();
         let computed = graph.computed();
         let cuts = compute_cuts(&graph.flow, graph.entry(), &weights, limit, &forced, &computed);
@@ -273,8 +278,25 @@ impl PathPlan {
         edges.iter().any(|&edge| self.dag.kind(edge) == DagEdge::LoopEnd(flow))
     }
 
-    /// A guess how often each edge of the graph is taken.
-    pub fn guess(&self, unit: &Unit, function: Func) -> Vec<u64> {
-        guess_frequencies(&unit.functions[function], &self.graph)
+    /// How often each edge of the graph is taken: see [`Self::new`].
+    pub fn weights(&self, unit: &Unit, function: Func, taken: Option<&BlockEdges>) -> Vec<u64> {
+        weigh(&unit.functions[function], &self.graph, taken)
     }
+}
+
+/// How often edges between blocks are taken; those that are missing, never.
+pub type BlockEdges = BTreeMap<(u32, u32), u64>;
+
+fn weigh(function: &Function, graph: &FunctionGraph, taken: Option<&BlockEdges>) -> Vec<u64> {
+    let Some(taken) = taken else { return guess_frequencies(function, graph) };
+    let block = |piece: Piece| graph.block(piece).position() as u32;
+    let weight = |edge: Edge| {
+        let ends = (block(graph.flow.source(edge)), block(graph.flow.target(edge)));
+        match graph.joint(edge) {
+            Joint::Edge | Joint::Computed => taken.get(&ends).copied().unwrap_or(0),
+            // Paths end there anyway.
+            Joint::Jump(_) | Joint::Twice(_) => 0,
+        }
+    };
+    graph.flow.edges().map(weight).collect()
 }

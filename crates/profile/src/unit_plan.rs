@@ -10,8 +10,10 @@ use backtrail_ir::{Callee, Func, Linkage, Sym, SymbolKind, Unit, Value, Visibili
 use backtrail_plan::{Action, FunctionPlan, LeftOut, Place, Probe, UnitPlan, block_log};
 use serde::{Deserialize, Serialize};
 
+use crate::derived::Counts;
 use crate::function_graph::can_be_left_early;
-use crate::path_plan::PathPlan;
+use crate::model::Profile;
+use crate::path_plan::{BlockEdges, PathPlan};
 
 /// The most paths a function keeps, if that is possible.
 pub const DEFAULT_LIMIT: u64 = 1 << 12;
@@ -52,12 +54,41 @@ pub struct FunctionMeaning {
     pub cuts: Vec<u32>,
 }
 
+/// How often edges were taken, by unit and function.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Weights {
+    by_function: BTreeMap<(String, String), BlockEdges>,
+}
+
+impl Weights {
+    /// The weights that a profile gives.
+    pub fn of(profile: &Profile) -> Self {
+        let mut by_function: BTreeMap<(String, String), BlockEdges> = BTreeMap::new();
+        for function in &profile.functions {
+            let counts = Counts::of(function).edges;
+            let edges = function.edges.iter().map(|edge| (edge.from, edge.to)).zip(counts);
+            by_function.insert((function.unit.clone(), function.name.clone()), edges.collect());
+        }
+        Self { by_function }
+    }
+
+    /// Those of a function; a function that the profile does not have is taken
+    /// not to have run.
+    fn get(&self, unit: &Unit, function: Func) -> BlockEdges {
+        let name = &unit.symbols[unit.functions[function].symbol].name;
+        let found = self.by_function.get(&(unit.name.clone(), name.clone()));
+        found.cloned().unwrap_or_default()
+    }
+}
+
 /// What is asked for.
 pub struct Choice<'a> {
     /// Whether a function, by linkage name, is wanted.
     pub wants: &'a dyn Fn(&str) -> bool,
     /// The most paths of a function.
     pub limit: u64,
+    /// How often edges were taken in an earlier run of the same program.
+    pub weights: Option<&'a Weights>,
     /// Whether the module is an executable: nothing outside calls what it does
     /// not export, and nothing replaces its functions.
     pub is_executable: bool,
@@ -81,7 +112,7 @@ pub fn plan_module(
     let outside = if choice.is_executable { choice.referred_to.cloned() } else { None };
     let entered = EnteredFromOutside { addressed, outside };
     with_unprobed()
-        .map(|((id, unit), unprobed)| plan_unit(*id, unit, choice.limit, unprobed, &entered))
+        .map(|((id, unit), unprobed)| plan_unit(*id, unit, choice, unprobed, &entered))
         .collect()
 }
 
@@ -96,10 +127,7 @@ fn find_unprobed(unit: &Unit, choice: &Choice<'_>) -> Unprobed {
         block_log::left_out(unit, function)
             .or_else(|| (!(choice.wants)(name)).then_some(LeftOut::NotChosen))
             .or_else(|| resolving.contains(&function).then_some(LeftOut::IFuncResolver))
-            .or_else(|| {
-                let plan = PathPlan::new(unit, function, choice.limit);
-                plan.and_then(|plan| plan.probes(&plan.guess(unit, function), 0)).err()
-            })
+            .or_else(|| plan_function(unit, function, choice, 0, false).err())
     };
     unit.functions.indices().filter_map(|it| Some((it, why(it)?))).collect()
 }
@@ -107,7 +135,7 @@ fn find_unprobed(unit: &Unit, choice: &Choice<'_>) -> Unprobed {
 fn plan_unit(
     id: [u8; 16],
     unit: &Unit,
-    limit: u64,
+    choice: &Choice<'_>,
     unprobed: &Unprobed,
     entered: &EnteredFromOutside,
 ) -> (UnitPlan, UnitMeaning) {
@@ -119,7 +147,7 @@ fn plan_unit(
         let check = entered.may_enter(unit, data.symbol, &addressed);
         let planned = match unprobed.get(&function) {
             Some(why) => Err(*why),
-            None => plan_function(unit, function, limit, plan.counters, check),
+            None => plan_function(unit, function, choice, plan.counters, check),
         };
         match planned {
             Ok((probes, its_meaning)) => {
@@ -141,18 +169,19 @@ fn plan_unit(
 fn plan_function(
     unit: &Unit,
     function: Func,
-    limit: u64,
+    choice: &Choice<'_>,
     next: u32,
     check: bool,
 ) -> Result<(Vec<Probe>, FunctionMeaning), LeftOut> {
-    let plan = PathPlan::new(unit, function, limit)?;
+    let taken = choice.weights.map(|weights| weights.get(unit, function));
+    let plan = PathPlan::new(unit, function, choice.limit, taken.as_ref())?;
     let entries = can_be_left_early(&unit.functions[function]).then_some(next);
     let first = next + u32::from(entries.is_some());
     let at = Place::Entry;
     let mut probes = Vec::new();
     probes.extend(check.then_some(Probe { at, action: Action::Enter }));
     probes.extend(entries.map(|counter| Probe { at, action: Action::Count { counter } }));
-    probes.extend(plan.probes(&plan.guess(unit, function), first)?);
+    probes.extend(plan.probes(&plan.weights(unit, function, taken.as_ref()), first)?);
     let paths = plan.count() as u32;
     let function = function.position() as u32;
     Ok((probes, FunctionMeaning { function, entries, first, paths, cuts: plan.cuts() }))

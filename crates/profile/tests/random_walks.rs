@@ -152,10 +152,10 @@ impl Walk<'_> {
 
 /// Walks `function` a few times; whether its paths could be counted.
 fn check(unit: &Unit, function: Func, limit: u64, seed: u64) -> Result<(), LeftOut> {
-    let plan = PathPlan::new(unit, function, limit)?;
+    let plan = PathPlan::new(unit, function, limit, None)?;
     let mut rng = fastrand::Rng::with_seed(seed);
     let weights: Vec<u64> = if rng.bool() {
-        plan.guess(unit, function)
+        plan.weights(unit, function, None)
     } else {
         (0..plan.graph().flow.edge_count()).map(|_| rng.u64(..1000)).collect()
     };

@@ -1,10 +1,10 @@
 //! `backtrail instrument`: derives a variant.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use backtrail_build::carry::Carried;
-use backtrail_build::variant::{self, Scheme};
+use backtrail_build::variant::{self, Outcome, Scheme};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args;
@@ -13,7 +13,7 @@ use crate::path_counting::PathCounting;
 /// Runs the verb.
 pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
     let carried = Carried::read(&args.program)?;
-    let counting = PathCounting::new(&args.counting)?;
+    let counting = PathCounting::new(&args.counting, &carried)?;
     let scheme = match args.scheme {
         args::Scheme::Empty => Scheme::Empty,
         args::Scheme::Log => Scheme::Log,
@@ -25,19 +25,7 @@ pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
         PathBuf::from(name)
     };
     let output = args.output.clone().unwrap_or_else(default);
-    let bar = if quiet || !std::io::stderr().is_terminal() {
-        ProgressBar::hidden()
-    } else {
-        let style = ProgressStyle::with_template("deriving {bar:30} {pos}/{len} units")
-            .expect("the template is a constant");
-        ProgressBar::new(carried.units.len() as u64).with_style(style)
-    };
-    let outcome = variant::derive(&carried, scheme, &output, &|done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
-    let outcome = outcome?;
+    let outcome = derive(&carried, scheme, &output, quiet)?;
     if !quiet {
         let native = match outcome.native {
             0 => String::new(),
@@ -55,4 +43,26 @@ pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
         );
     }
     Ok(0)
+}
+
+/// Derives a variant, with a bar on a terminal.
+pub fn derive(
+    carried: &Carried,
+    scheme: Scheme<'_>,
+    output: &Path,
+    quiet: bool,
+) -> Result<Outcome, backtrail_build::Error> {
+    let bar = if quiet || !std::io::stderr().is_terminal() {
+        ProgressBar::hidden()
+    } else {
+        let style = ProgressStyle::with_template("deriving {bar:30} {pos}/{len} units")
+            .expect("the template is a constant");
+        ProgressBar::new(carried.units.len() as u64).with_style(style)
+    };
+    let outcome = variant::derive(carried, scheme, output, &|done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    outcome
 }

@@ -1,0 +1,130 @@
+//! `backtrail paths`: shows, adds up and compares path profiles.
+
+mod change;
+pub mod view;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context as _;
+use backtrail_profile::file::{read_profile, write_profile};
+use backtrail_profile::merge::merge;
+use backtrail_profile::model::Profile;
+use backtrail_report::paths::{Function, Measure, Program, html, json, text};
+use globset::{Glob, GlobMatcher};
+
+use crate::args;
+use crate::exit::Unreadable;
+use crate::style::terminal;
+
+/// Paths that are shown, unless asked for more or fewer.
+const TOP: usize = 10;
+
+/// Paths in a page, likewise.
+const TOP_OF_PAGE: usize = 20_000;
+
+/// Runs the verb.
+pub fn run(args: &args::Paths, quiet: bool) -> anyhow::Result<u8> {
+    if let Some(pair) = &args.compare {
+        return change::run(args, &pair[0], &pair[1]);
+    }
+    let filter = Filter::new(args.function.as_deref())?;
+    let profile = load_all(&args.files)?;
+    if let Some(output) = &args.output {
+        write(output, &write_profile(&profile)?)?;
+        if !quiet && !args.json {
+            let processes = profile.processes;
+            println!("{}: {processes} processes added up", output.display());
+        }
+        if !args.json && args.html.is_none() {
+            return Ok(0);
+        }
+    }
+    let program = view::Viewer::default().program(&profile);
+    let wanted = |function: &Function| filter.matches(function);
+    if let Some(folder) = &args.html {
+        let options =
+            html::Options { top: args.top.unwrap_or(TOP_OF_PAGE), measure: measure(args) };
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let page = folder.join("index.html");
+        write(&page, html::render(&program, &options, wanted).as_bytes())?;
+        if !quiet && !args.json {
+            println!("{}", page.display());
+        }
+        if !args.json {
+            return Ok(0);
+        }
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if args.json {
+        let document = json::Document::new(&program, wanted);
+        serde_json::to_writer_pretty(&mut out, &document).map_err(|error| {
+            io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other))
+        })?;
+        writeln!(out)?;
+    } else {
+        out.write_all(show(args, &program, wanted).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+fn measure(args: &args::Paths) -> Measure {
+    match args.by {
+        args::Measure::Blocks => Measure::Blocks,
+        args::Measure::Executions => Measure::Executions,
+    }
+}
+
+fn show(args: &args::Paths, program: &Program, wanted: impl Fn(&Function) -> bool) -> String {
+    let options = text::Options {
+        top: args.top.unwrap_or(TOP),
+        measure: measure(args),
+        full: args.full,
+        style: terminal(),
+    };
+    text::render(program, &options, wanted)
+}
+
+/// The functions a glob names.
+struct Filter(Option<GlobMatcher>);
+
+impl Filter {
+    fn new(glob: Option<&str>) -> anyhow::Result<Self> {
+        let glob = glob.map(|glob| Glob::new(glob).map_err(|error| Unreadable(error.to_string())));
+        Ok(Self(glob.transpose()?.map(|glob| glob.compile_matcher())))
+    }
+
+    fn matches(&self, function: &Function) -> bool {
+        let Some(glob) = &self.0 else { return true };
+        glob.is_match(&function.name) || glob.is_match(&function.demangled)
+    }
+}
+
+/// The profile in a file.
+pub fn load(path: &Path) -> anyhow::Result<Profile> {
+    if path.is_dir() {
+        return crate::recorded::load(path, None);
+    }
+    let unreadable = |what: String| Unreadable(format!("{}: {what}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    Ok(read_profile(&bytes).map_err(|error| unreadable(error.to_string()))?)
+}
+
+/// The sum of the profiles in some files, of which there is at least one.
+fn load_all(files: &[std::path::PathBuf]) -> anyhow::Result<Profile> {
+    let (first, rest) = files.split_first().context("no file was given")?;
+    let mut sum = load(first)?;
+    for path in rest {
+        let profile = load(path)?;
+        sum = merge(sum, &profile)
+            .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
+    }
+    Ok(sum)
+}
+
+/// Writes a whole file, or says which one could not be.
+pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,103 @@
+//! `backtrail profile`: runs a program and writes its path profile.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use anyhow::Context as _;
+use backtrail_build::Error;
+use backtrail_build::carry::Carried;
+use backtrail_build::output::{Mode, write_whole};
+use backtrail_build::variant::Scheme;
+use backtrail_collect::local::{self, Run};
+use backtrail_profile::file::{EXTENSION, write_profile};
+
+use crate::args;
+use crate::exit::Unreadable;
+use crate::path_counting::PathCounting;
+use crate::recorded;
+use crate::verbs::instrument::derive;
+
+/// Runs the verb. Leaves as the program did, if everything else went well.
+pub fn run(args: &args::Profile, quiet: bool) -> anyhow::Result<u8> {
+    let result = collect(args, quiet);
+    if let Some(path) = &args.status {
+        let ours = match &result {
+            Ok(_) => 0,
+            Err(error) => crate::exit::code_of(error),
+        };
+        let program = match &result {
+            Ok(status) => match status.signal() {
+                Some(signal) => format!("program signal {signal}\n"),
+                None => format!("program {}\n", status.code().unwrap_or(0)),
+            },
+            Err(_) => String::new(),
+        };
+        let text = format!("backtrail {ours}\n{program}");
+        write_whole(path, text.as_bytes(), Mode::Data)?;
+    }
+    let status = result?;
+    if let Some(signal) = status.signal() {
+        // Does not come back, unless the signal is one that is ignored.
+        local::end_by(signal);
+        return Ok(128u8.wrapping_add(signal as u8));
+    }
+    Ok(status.code().unwrap_or(0) as u8)
+}
+
+fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
+    let carried = Carried::read(&args.program)?;
+    if carried.recipe.as_ref().is_some_and(|recipe| recipe.variant.is_some()) {
+        let path = args.program.display();
+        anyhow::bail!(Unreadable(format!(
+            "{path} is a variant; give the program it was made from"
+        )));
+    }
+    let output = args.output.clone().unwrap_or_else(|| default_output(&args.program));
+    // Found out before the program runs.
+    local::check_executable(&args.program)?;
+    check_writable(&output)?;
+    let counting = PathCounting::new(&args.counting, &carried)?;
+    let scratch = tempfile::Builder::new().prefix("backtrail-profile-").tempdir();
+    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    let name = args.program.file_name().unwrap_or_default();
+    let variant = scratch.path().join(name);
+    derive(&carried, Scheme::Counting(&counting), &variant, quiet)?;
+    let records = scratch.path().join("records");
+    let run = Run {
+        executable: &variant,
+        name: args.program.as_os_str(),
+        arguments: &args.arguments,
+        environment: &[(backtrail_abi::log::DIR_VARIABLE, records.as_os_str())],
+    };
+    let status = local::run(&run)?;
+    if !records.is_dir() {
+        let path = args.program.display();
+        anyhow::bail!(Unreadable(format!(
+            "{path} ran and recorded nothing: no function that counts was entered, or the disk \
+             under {} is full or read-only",
+            scratch.path().display()
+        )));
+    }
+    let profile = recorded::load(&records, Some(&variant))?;
+    for why in &profile.incomplete {
+        eprintln!("backtrail: incomplete: {why}");
+    }
+    let bytes = write_profile(&profile).map_err(|error| Unreadable(error.to_string()))?;
+    write_whole(&output, &bytes, Mode::Data)?;
+    Ok(status)
+}
+
+fn default_output(program: &Path) -> PathBuf {
+    let mut name = program.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{EXTENSION}"));
+    PathBuf::from(name)
+}
+
+/// Fails if there is no folder for the output, or it cannot be written to.
+fn check_writable(output: &Path) -> anyhow::Result<()> {
+    let folder = output.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(folder)
+        .with_context(|| format!("cannot write into {}", folder.display()))?;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Two profiles, compared, on a terminal.
+
+use crate::terminal::{Style, harmless, number, percent, shorten, table};
+
+/// What changed from one profile to another.
+#[derive(Debug, Clone, Default)]
+pub struct Comparison {
+    /// The two, by name and build.
+    pub titles: [String; 2],
+    /// Why counts are missing in either, if some are.
+    pub incomplete: [Vec<String>; 2],
+    /// Activations that did not reach the end of a path.
+    pub unfinished: [u64; 2],
+    /// How often paths were taken.
+    pub executions: [u64; 2],
+    /// How many blocks were executed.
+    pub weight: [u64; 2],
+    /// Whether they are of different builds, so that paths were matched by
+    /// their lines.
+    pub by_lines: bool,
+    /// The functions that changed, the most first.
+    pub functions: Vec<Change>,
+    /// Functions that ran in either and did not change.
+    pub unchanged: usize,
+    /// What is judged, if anything is.
+    pub limit: Option<Limit>,
+}
+
+/// What `--fail-over` judges.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// More than this many percent is a finding.
+    pub percent: f64,
+    /// Functions with a smaller share of the executed blocks in both profiles
+    /// are not judged, in percent.
+    pub least_share: f64,
+    /// How many changed functions were too small.
+    pub too_small: usize,
+    /// How many are findings.
+    pub findings: usize,
+}
+
+/// A function that changed.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Its name.
+    pub name: String,
+    /// How often its paths were taken.
+    pub executions: [u64; 2],
+    /// How many blocks were executed in it.
+    pub weight: [u64; 2],
+    /// The change of the executions, in percent of the first; none if there
+    /// were none.
+    pub executions_percent: Option<f64>,
+    /// The part of its executions that takes other paths, in percent.
+    pub moved_percent: f64,
+    /// Whether it is a finding.
+    pub finding: bool,
+    /// Whether its counts are lower bounds in either profile.
+    pub inexact: bool,
+    /// The paths that changed, the most first.
+    pub paths: Vec<PathChange>,
+}
+
+/// A path that changed.
+#[derive(Debug, Clone, Default)]
+pub struct PathChange {
+    /// Its lines and decisions; needed for the first [`PATHS`] only.
+    pub chain: String,
+    /// How often it was taken.
+    pub counts: [u64; 2],
+    /// Its share of the function's executions, in percent.
+    pub shares: [f64; 2],
+}
+
+/// Paths that are shown of a function.
+pub const PATHS: usize = 3;
+
+/// The whole text; at most `top` functions.
+pub fn render(comparison: &Comparison, top: usize, style: Style) -> String {
+    let mut out = String::new();
+    let mut line = |line: &str| {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    };
+    for (letter, side) in [("A", 0), ("B", 1)] {
+        line(&format!(
+            "{letter}  {}  {} blocks, {} path executions, {} unfinished",
+            style.bold(&harmless(&comparison.titles[side])),
+            number(comparison.weight[side]),
+            number(comparison.executions[side]),
+            number(comparison.unfinished[side]),
+        ));
+        for why in &comparison.incomplete[side] {
+            line(&format!("   {}", style.warning(&format!("incomplete: {}", harmless(why)))));
+        }
+    }
+    if comparison.by_lines {
+        line("   different builds: paths are matched by their lines, counted from the function's");
+    }
+    line("");
+    if comparison.functions.is_empty() {
+        line(&format!("No function changed; {} ran.", number(comparison.unchanged as u64)));
+    } else {
+        line(&style.bold("Functions that changed, the most moved blocks first"));
+    }
+    for change in comparison.functions.iter().take(top) {
+        let mark = if change.finding { style.warning("!") } else { " ".to_owned() };
+        let inexact = if change.inexact { ", inexact" } else { "" };
+        line(&format!(
+            "{mark} {}  {} → {} executions ({}), {:.1} % on other paths{inexact}",
+            style.bold(&shorten(&harmless(&change.name), 60)),
+            number(change.executions[0]),
+            number(change.executions[1]),
+            signed(change.executions_percent, change.executions),
+            change.moved_percent,
+        ));
+        let mut rows = Vec::new();
+        for path in change.paths.iter().take(PATHS) {
+            let kind = match path.counts {
+                [0, _] => "new",
+                [_, 0] => "gone",
+                _ => "",
+            };
+            rows.push(vec![
+                String::new(),
+                kind.to_owned(),
+                number(path.counts[0]),
+                "→".to_owned(),
+                number(path.counts[1]),
+                format!("{:.1} % → {:.1} %", path.shares[0], path.shares[1]),
+                shorten(&harmless(&path.chain), style.width.saturating_sub(50).max(30)),
+            ]);
+        }
+        table(&rows, &[2, 4]).lines().for_each(&mut line);
+        if change.paths.len() > PATHS {
+            let more = format!("      {} more paths", number((change.paths.len() - PATHS) as u64));
+            line(&style.dim(&more));
+        }
+    }
+    if comparison.functions.len() > top {
+        let more = format!("{} more functions (--top N)", comparison.functions.len() - top);
+        line(&style.dim(&more));
+    }
+    if !comparison.functions.is_empty() {
+        line(&style.dim(&format!(
+            "{} functions ran and did not change",
+            number(comparison.unchanged as u64)
+        )));
+    }
+    if let Some(limit) = comparison.limit {
+        line("");
+        let changed = comparison.functions.len() as u64;
+        line(&format!(
+            "{} of {} changed functions ({}) are over {} %{}",
+            number(limit.findings as u64),
+            number(changed),
+            percent(limit.findings as u64, changed),
+            limit.percent,
+            if limit.too_small == 0 {
+                String::new()
+            } else {
+                let less = limit.least_share;
+                format!("; {} with less than {less} % of all blocks are not judged", limit.too_small)
+            },
+        ));
+    }
+    out
+}
+
+fn signed(percent: Option<f64>, executions: [u64; 2]) -> String {
+    match percent {
+        Some(percent) if executions[0] != executions[1] => format!("{percent:+.1} %"),
+        Some(_) => "same".to_owned(),
+        None if executions[1] > 0 => "new".to_owned(),
+        None => "same".to_owned(),
+    }
+}

@@ -1,0 +1,16 @@
+//! Plain data to terminal tables, JSON and HTML.
+//!
+//! Nothing here knows where the data comes from: this crate uses no other of
+//! the workspace, reads no file and decides nothing but how things look.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`terminal`] | colours, widths, numbers and tables |
+//! | [`paths`] | a path profile as data to be shown; text, JSON and HTML |
+//! | [`comparison`] | two profiles, compared; text |
+
+#![forbid(unsafe_code)]
+
+pub mod comparison;
+pub mod paths;
+pub mod terminal;

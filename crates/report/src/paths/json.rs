@@ -1,0 +1,148 @@
+//! The document of `backtrail paths --json`, schema `backtrail.paths/1`.
+
+use serde::Serialize;
+
+use super::chain::compute_items;
+use super::{End, Function, Path, Place, Program, Start};
+
+/// The document.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    program: &'a str,
+    build_id: &'a str,
+    incomplete: Option<String>,
+    processes: u64,
+    functions: Vec<FunctionRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FunctionRow<'a> {
+    id: &'a str,
+    name: &'a str,
+    demangled: &'a str,
+    unit: &'a str,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    acyclic_paths: String,
+    acyclic_paths_exact: bool,
+    instrumented: &'a str,
+    entries: u64,
+    inherited: u64,
+    unfinished: u64,
+    edges_exact: bool,
+    paths: Vec<PathRow>,
+    /// What is known of unfinished paths: nothing but their number.
+    partial: [(); 0],
+    edges: Vec<EdgeRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct PathRow {
+    id: String,
+    count: u64,
+    starts: &'static str,
+    /// Whether the first block was executed, in part, by the path before.
+    within: bool,
+    ends: &'static str,
+    /// The block that a loop's or a cut edge leads to.
+    next: Option<String>,
+    blocks: Vec<String>,
+    /// The decision behind each block, empty where there is none.
+    decisions: Vec<String>,
+    lines: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct EdgeRow {
+    from: String,
+    to: String,
+    decision: String,
+    count: u64,
+}
+
+impl<'a> Document<'a> {
+    /// The functions that are wanted.
+    pub fn new(program: &'a Program, wanted: impl Fn(&Function) -> bool) -> Self {
+        let incomplete = (!program.incomplete.is_empty()).then(|| program.incomplete.join("; "));
+        Self {
+            schema: "backtrail.paths/1",
+            program: &program.program,
+            build_id: if program.build_id.is_empty() { "none" } else { &program.build_id },
+            incomplete,
+            processes: program.processes,
+            functions: program
+                .functions
+                .iter()
+                .filter(|function| wanted(function))
+                .map(|function| row(program, function))
+                .collect(),
+        }
+    }
+}
+
+fn row<'a>(program: &'a Program, function: &'a Function) -> FunctionRow<'a> {
+    let file = function.place.map(|place| program.files[place.file as usize].path.as_str());
+    FunctionRow {
+        id: &function.id,
+        name: &function.name,
+        demangled: &function.demangled,
+        unit: &function.unit,
+        file,
+        line: function.place.map(|place| place.line),
+        acyclic_paths: function.acyclic_paths.to_string(),
+        acyclic_paths_exact: function.acyclic_paths_exact,
+        instrumented: &function.instrumented,
+        entries: function.entries,
+        inherited: function.inherited,
+        unfinished: function.unfinished,
+        edges_exact: function.edges_exact,
+        paths: function.paths.iter().map(|path| path_row(program, function, path)).collect(),
+        partial: [],
+        edges: function
+            .edges
+            .iter()
+            .map(|edge| EdgeRow {
+                from: format!("b{}", edge.from),
+                to: format!("b{}", edge.to),
+                decision: edge.decision.word(),
+                count: edge.count,
+            })
+            .collect(),
+    }
+}
+
+fn path_row(program: &Program, function: &Function, path: &Path) -> PathRow {
+    let line = |place: Place| {
+        format!("{}:{}", program.files[place.file as usize].path, place.line)
+    };
+    let next = match path.ends {
+        End::Loop(to) | End::Cut(to) => Some(to),
+        End::Exit | End::CutWithin | End::Call => None,
+    };
+    let followers = path.blocks[1..].iter().copied().map(Some).chain([next]);
+    let decisions = path.blocks.iter().zip(followers).map(|(&from, to)| {
+        to.map_or(String::new(), |to| function.decision(from, to).word())
+    });
+    PathRow {
+        id: path.id.to_string(),
+        count: path.count,
+        starts: match path.starts {
+            Start::Entry => "entry",
+            Start::Loop => "loop",
+            Start::Cut | Start::CutWithin => "cut",
+            Start::ReturnTwice => "return_twice",
+        },
+        within: matches!(path.starts, Start::CutWithin | Start::ReturnTwice),
+        ends: match path.ends {
+            End::Exit => "exit",
+            End::Loop(_) => "loop",
+            End::Cut(_) | End::CutWithin => "cut",
+            End::Call => "call",
+        },
+        next: next.map(|block| format!("b{block}")),
+        blocks: path.blocks.iter().map(|block| format!("b{block}")).collect(),
+        decisions: decisions.collect(),
+        lines: compute_items(function, path).iter().filter_map(|item| item.place).map(line).collect(),
+    }
+}
