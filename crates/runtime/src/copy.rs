@@ -84,11 +84,7 @@ fn take_over(registry: &'static Registry) -> Option<Numbered<'static>> {
 
 /// Whether no thread can have this pointer.
 fn is_nobodys(thread: usize) -> bool {
-    let mut word = [0; 8];
-    match sys::read_memory(thread, &mut word) {
-        Ok(_) => usize::from_ne_bytes(word) != thread,
-        Err(error) => error == sys::EFAULT,
-    }
+    sys::read_word(thread) != Some(thread as u64)
 }
 
 /// Maps a new copy.

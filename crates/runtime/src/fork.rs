@@ -17,10 +17,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use backtrail_abi::log::Incomplete;
 
 use crate::area::Area;
-use crate::copy;
 use crate::file::Failure;
 use crate::registry::Registry;
-use crate::sys;
+use crate::{copy, module, sys};
 
 type Handler = extern "C" fn();
 
@@ -100,6 +99,8 @@ pub(crate) fn adopt(registry: &'static Registry, thread: usize) {
         return;
     }
     let base = sys::segment_base().unwrap_or(0);
+    // Where an unloaded module was, there may be something else by now.
+    module::forget_unloaded(registry);
     for (number, copy) in registry.copies() {
         let is_here = copy.distance() == base;
         let has_counted = is_here && copy.thread() == thread;

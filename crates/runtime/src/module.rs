@@ -39,12 +39,7 @@ pub(crate) fn register(
         return Some(found);
     }
     let (start, bytes) = area_of(module)?;
-    for (index, entry) in registry.entries() {
-        let overlaps = entry.area() < start + bytes && start < entry.area() + entry.bytes();
-        if overlaps || is_unloaded(index, entry) {
-            forget(registry, index, entry);
-        }
-    }
+    forget_unloaded(registry);
     let Some((index, entry)) = registry.free_entry() else {
         registry.note(Failure::new(Incomplete::Limit, sys::ENOMEM));
         return None;
@@ -70,10 +65,16 @@ pub(crate) fn register(
 /// Whether a registered module is known to be no longer there.
 fn is_unloaded(index: usize, entry: &Entry) -> bool {
     let state = core::mem::offset_of!(Module, state);
-    let mut word = [0; 8];
-    match sys::read_memory(entry.module.load(Ordering::Relaxed) + state, &mut word) {
-        Ok(_) => u64::from_ne_bytes(word) != entry.state(index),
-        Err(error) => error == sys::EFAULT,
+    let address = entry.module.load(Ordering::Relaxed) + state;
+    sys::read_word(address) != Some(entry.state(index))
+}
+
+/// Forgets the modules that are no longer there. Under the lock.
+pub(crate) fn forget_unloaded(registry: &'static Registry) {
+    for (index, entry) in registry.entries() {
+        if is_unloaded(index, entry) {
+            forget(registry, index, entry);
+        }
     }
 }
 

@@ -64,6 +64,10 @@ impl Bits {
         }
     }
 
+    fn clear_all(&self) {
+        self.0.iter().for_each(|word| word.store(0, Ordering::Release));
+    }
+
     /// Clears a bit; gives whether it was set.
     pub(crate) fn clear(&self, bit: usize) -> bool {
         self.word(bit).is_some_and(|(word, mask)| {
@@ -333,7 +337,11 @@ impl Registry {
     pub(crate) fn free_copy(&self) -> Option<(usize, &ThreadCopy)> {
         let number = 1 + self.copies.iter().skip(1).position(|copy| copy.distance() == 0)?;
         self.copies_end.fetch_max(number + 1, Ordering::Release);
-        Some((number, self.copies.get(number)?))
+        let copy = self.copies.get(number)?;
+        // A fork may have happened while it was made.
+        copy.present.clear_all();
+        copy.filed.clear_all();
+        Some((number, copy))
     }
 
     /// The copy of the thread with this pointer.

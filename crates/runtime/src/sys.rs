@@ -140,6 +140,22 @@ pub(crate) fn read_memory(address: usize, buffer: &mut [u8]) -> Result<usize, Er
     unsafe { call(310, [pid, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0]) }
 }
 
+/// Reads a word of our own memory that may be gone.
+pub(crate) fn read_word(address: usize) -> Option<u64> {
+    let mut word = [0; 8];
+    match read_memory(address, &mut word) {
+        Ok(length) => (length == word.len()).then(|| u64::from_ne_bytes(word)),
+        Err(EFAULT) => None,
+        // Not allowed in some sandboxes. A word is on one page.
+        Err(_) => {
+            let mut room = [0];
+            resident(address / PAGE * PAGE, 1, &mut room).ok()?;
+            // SAFETY: it was mapped a moment ago.
+            Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_volatile() })
+        }
+    }
+}
+
 /// Closes a file.
 pub(crate) fn close(file: Descriptor) {
     // SAFETY: `file` is a descriptor we opened; nothing else uses it.

@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use super::{check, read, told};
+use super::{check, read};
 use crate::program::{Program, compile, runtime_object, source};
 
 /// Exports the instance of the executable, as variants are linked.
@@ -131,10 +131,8 @@ fn a_library_that_is_loaded_while_threads_run() {
         for arguments in [&[library.path().as_str()][..], &[&library.path(), "thread"]] {
             let program = Program::with("count_loads_library", "clang-19", &["-O2", EXPORTED]);
             program.run(arguments, 0);
-            let all = read(&program);
-            assert_eq!(all.len(), 1);
-            assert_eq!(all[0].process.incomplete, None);
-            assert_eq!(*all[0].main(), told(&program)[&all[0].process.pid]);
+            let all = check(&program);
+            assert_eq!(all.len(), 2, "a process and its child");
             let counts = &all[0].counts[&2];
             assert_eq!(counts[&2], 3 * 4 * 7000);
             assert!(counts.get(&500).is_none_or(|count| *count == 9));

@@ -25,6 +25,13 @@ fn a_fork_in_the_middle_of_a_loop() {
 }
 
 #[test]
+fn forks_while_threads_come_and_go() {
+    let program = Program::new("count_fork_threads");
+    program.run(&[], 0);
+    assert_eq!(check(&program).len(), 1 + 2 * 60);
+}
+
+#[test]
 fn a_fork_behind_the_c_library_is_labelled() {
     for how in ["syscall", "clone"] {
         let program = Program::new("count_fork");
