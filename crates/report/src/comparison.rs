@@ -1,6 +1,6 @@
 //! Two profiles, compared, on a terminal.
 
-use crate::terminal::{Style, harmless, number, percent, shorten, table};
+use crate::terminal::{Style, counted, harmless, number, shorten, table};
 
 /// What changed from one profile to another.
 #[derive(Debug, Clone, Default)]
@@ -144,24 +144,26 @@ pub fn render(comparison: &Comparison, top: usize, style: Style) -> String {
     }
     if !comparison.functions.is_empty() {
         line(&style.dim(&format!(
-            "{} functions ran and did not change",
-            number(comparison.unchanged as u64)
+            "{} ran and did not change",
+            counted(comparison.unchanged as u64, "function")
         )));
     }
     if let Some(limit) = comparison.limit {
         line("");
         let changed = comparison.functions.len() as u64;
         line(&format!(
-            "{} of {} changed functions ({}) are over {} %{}",
+            "{} of {} changed functions over {} %{}",
             number(limit.findings as u64),
             number(changed),
-            percent(limit.findings as u64, changed),
             limit.percent,
             if limit.too_small == 0 {
                 String::new()
             } else {
                 let less = limit.least_share;
-                format!("; {} with less than {less} % of all blocks are not judged", limit.too_small)
+                format!(
+                    "; {} with less than {less} % of all blocks are not judged",
+                    limit.too_small
+                )
             },
         ));
     }

@@ -10,5 +10,6 @@ pub mod random_graph;
 pub mod random_link;
 pub mod random_profile;
 pub mod random_unit;
+pub mod sample_profile;
 pub mod slow_graph;
 pub mod slow_link;

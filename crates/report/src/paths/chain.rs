@@ -63,26 +63,6 @@ pub fn start_sign(starts: Start) -> &'static str {
     }
 }
 
-/// How a path begins, in words.
-pub fn start_words(starts: Start) -> &'static str {
-    match starts {
-        Start::Entry => "from the entry",
-        Start::Loop => "from a loop's head",
-        Start::Cut | Start::CutWithin => "from a cut",
-        Start::ReturnTwice => "from a call that returns twice",
-    }
-}
-
-/// How a path ends, in words.
-pub fn end_words(ends: End) -> &'static str {
-    match ends {
-        End::Exit => "to the exit",
-        End::Loop(_) => "back to a loop's head",
-        End::Cut(_) | End::CutWithin => "to a cut",
-        End::Call => "to a call that does not return",
-    }
-}
-
 /// How a path ends, as a sign and the line it leads to.
 pub fn end_sign(program: &Program, function: &Function, path: &Path) -> String {
     let line = |block: u32| {
@@ -112,9 +92,8 @@ pub fn place_text(program: &Program, function: &Function, place: Place) -> Strin
 pub fn words(program: &Program, function: &Function, path: &Path) -> Vec<String> {
     let mut words = vec![start_sign(path.starts).to_owned()];
     for (number, item) in compute_items(function, path).iter().enumerate() {
-        let place = item
-            .place
-            .map_or_else(|| "·".to_owned(), |place| place_text(program, function, place));
+        let place =
+            item.place.map_or_else(|| "·".to_owned(), |place| place_text(program, function, place));
         let decisions = decisions(item);
         let space = if decisions.is_empty() { "" } else { " " };
         let arrow = if number == 0 { "" } else { "→ " };

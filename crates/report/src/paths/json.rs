@@ -113,17 +113,17 @@ fn row<'a>(program: &'a Program, function: &'a Function) -> FunctionRow<'a> {
 }
 
 fn path_row(program: &Program, function: &Function, path: &Path) -> PathRow {
-    let line = |place: Place| {
-        format!("{}:{}", program.files[place.file as usize].path, place.line)
-    };
+    let line = |place: Place| format!("{}:{}", program.files[place.file as usize].path, place.line);
     let next = match path.ends {
         End::Loop(to) | End::Cut(to) => Some(to),
         End::Exit | End::CutWithin | End::Call => None,
     };
     let followers = path.blocks[1..].iter().copied().map(Some).chain([next]);
-    let decisions = path.blocks.iter().zip(followers).map(|(&from, to)| {
-        to.map_or(String::new(), |to| function.decision(from, to).word())
-    });
+    let decisions = path
+        .blocks
+        .iter()
+        .zip(followers)
+        .map(|(&from, to)| to.map_or(String::new(), |to| function.decision(from, to).word()));
     PathRow {
         id: path.id.to_string(),
         count: path.count,
@@ -143,6 +143,10 @@ fn path_row(program: &Program, function: &Function, path: &Path) -> PathRow {
         next: next.map(|block| format!("b{block}")),
         blocks: path.blocks.iter().map(|block| format!("b{block}")).collect(),
         decisions: decisions.collect(),
-        lines: compute_items(function, path).iter().filter_map(|item| item.place).map(line).collect(),
+        lines: compute_items(function, path)
+            .iter()
+            .filter_map(|item| item.place)
+            .map(line)
+            .collect(),
     }
 }

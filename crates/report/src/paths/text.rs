@@ -29,11 +29,7 @@ const LISTED: usize = 12;
 const ROWS: usize = 3;
 
 /// The whole text.
-pub fn render(
-    program: &Program,
-    options: &Options,
-    wanted: impl Fn(&Function) -> bool,
-) -> String {
+pub fn render(program: &Program, options: &Options, wanted: impl Fn(&Function) -> bool) -> String {
     let mut text = Text { program, options, totals: program.totals(), out: String::new() };
     text.head();
     let hottest = program.hottest(options.measure, &wanted);
@@ -151,12 +147,10 @@ impl Text<'_> {
             Measure::Executions => percent(path.weight(), self.totals.weight) + " of blocks",
         };
         self.line(&format!(
-            "               {}, {other}, {} of the function's; {}; {} {}",
+            "               {} × {}, {other}, {} of the function's",
             counted(path.count, "time"),
-            percent(path.count, function.executions()),
             counted(path.blocks.len() as u64, "block"),
-            chain::start_words(path.starts),
-            chain::end_words(path.ends),
+            percent(path.count, function.executions()),
         ));
         self.chain(function, path);
         self.listing(function, path);
@@ -231,9 +225,9 @@ impl Text<'_> {
             let item = &items[index];
             let place = item.place.expect("those without were left out");
             let text = self.program.source(place).unwrap_or_default();
-            let inlined = place.scope.map(|scope| {
-                format!("  ← {}", harmless(&self.program.scopes[scope as usize]))
-            });
+            let inlined = place
+                .scope
+                .map(|scope| format!("  ← {}", harmless(&self.program.scopes[scope as usize])));
             let inlined = inlined.unwrap_or_default();
             let room = style.width.saturating_sub(19 + labels + marks + inlined.chars().count());
             let text = shorten(&harmless(&text.replace('\t', "    ")), room.max(20));
@@ -264,8 +258,16 @@ impl Text<'_> {
         self.line("");
         self.line(&style.bold("Functions"));
         let head = [
-            "blocks", "executions", "entries", "unfinished", "paths", "of", "instrumented",
-            "edges", "function", "where",
+            "blocks",
+            "executions",
+            "entries",
+            "unfinished",
+            "paths",
+            "of",
+            "instrumented",
+            "edges",
+            "function",
+            "where",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         let inherits = functions.iter().any(|function| function.inherited > 0);
