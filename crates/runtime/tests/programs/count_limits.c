@@ -29,7 +29,13 @@ static void restrict_(const char *what) {
         setrlimit(RLIMIT_FSIZE, &limit);
     }
     if (strchr(what, 'm')) {
-        struct rlimit limit = {16 << 20, RLIM_INFINITY};
+        /* A mebibyte more than there is. */
+        char text[64] = "";
+        int file = open("/proc/self/statm", O_RDONLY);
+        if (read(file, text, sizeof text - 1) <= 0)
+            _exit(2);
+        close(file);
+        struct rlimit limit = {(strtoull(text, NULL, 10) + 256) * 4096, RLIM_INFINITY};
         setrlimit(RLIMIT_AS, &limit);
     }
     if (strchr(what, 'r') && system("rm -rf \"$BACKTRAIL_DIR\""))

@@ -1,7 +1,9 @@
 //! Threads, however many, and the signals they get.
 
-use super::check;
-use crate::program::Program;
+use backtrail_abi::log::Incomplete;
+
+use super::{check, read};
+use crate::program::{Program, source};
 
 #[test]
 fn one_thread() {
@@ -60,4 +62,53 @@ fn no_register_changes() {
         program.run(&[], 0);
         check(&program);
     }
+}
+
+#[test]
+fn code_that_llvm_makes() {
+    let ir = source("count_ir.ll");
+    let ir = ir.to_str().unwrap();
+    for options in [
+        &["-O2", ir][..],
+        &["-O0", ir],
+        &["-O2", "-march=x86-64-v3", ir],
+        &["-O2", "-static", ir],
+        &["-O1", "-no-pie", "-fno-pie", ir],
+    ] {
+        let program = Program::with("count_ir", "clang-19", options);
+        program.run(&[], 0);
+        check(&program);
+    }
+}
+
+#[test]
+fn a_backtrace_at_any_instruction_finds_the_caller() {
+    for mode in ["backtrace", "count"] {
+        let program = Program::with("count_step", "clang-19", &["-O2", "-g0"]);
+        let output = program.run(&[mode], 0);
+        let steps: usize = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+        assert!(steps > 15, "only {steps} steps");
+        assert_eq!(check(&program).len(), steps + 1);
+    }
+}
+
+#[test]
+fn a_small_signal_stack_is_enough() {
+    let program = Program::new("count_stack");
+    let output = program.run(&[], 0);
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.lines().count(), 2);
+    for used in output.lines().map(|line| line.parse::<u32>().unwrap()) {
+        assert!(used > 500, "{used} bytes of stack: nothing was saved");
+        assert!(used < 2048, "{used} bytes of stack");
+    }
+}
+
+#[test]
+fn a_thread_that_uses_the_segment_is_left_alone() {
+    let program = Program::new("count_foreign");
+    program.run(&[], 0);
+    let all = read(&program);
+    assert_eq!(all[0].process.incomplete.unwrap().why, Some(Incomplete::Shared));
+    assert_eq!(*all[0].main(), [(1, 20)].into());
 }
