@@ -73,11 +73,6 @@ impl<'a> Area<'a> {
             // SAFETY: just mapped, and nobody knows of it.
             unsafe { sys::unmap(start + bytes, room) };
         }
-        if let Err(error) = sys::wipe_on_fork(start, PAGE) {
-            // SAFETY: as above.
-            unsafe { sys::unmap(start, bytes) };
-            return Err(error);
-        }
         self.copy.present.set(self.index);
         Ok(())
     }
@@ -85,6 +80,7 @@ impl<'a> Area<'a> {
     /// Unmaps the area at `distance` if it is there. Nobody may use it any more.
     pub(crate) fn release(&self, distance: usize) {
         self.copy.filed.clear(self.index);
+        self.copy.owned.clear(self.index);
         if self.copy.present.clear(self.index) {
             // SAFETY: we mapped it there, and the caller vouches for its users.
             unsafe { sys::unmap(self.entry.area().wrapping_add(distance), self.entry.bytes()) };
@@ -116,14 +112,14 @@ impl<'a> Area<'a> {
 
     /// Makes sure that the owner's page is one that is wiped on fork.
     fn own_page(&self) -> Result<(), Failure> {
-        if self.copy.present.has(self.index) {
+        if self.copy.owned.has(self.index) {
             return Ok(());
         }
         // SAFETY: the page holds the owner only, which is written afterwards.
         unsafe { sys::map_zeros_over(self.start(), PAGE) }
             .and_then(|()| sys::wipe_on_fork(self.start(), PAGE))
             .map_err(|error| Failure::new(Incomplete::Map, error))?;
-        self.copy.present.set(self.index);
+        self.copy.owned.set(self.index);
         Ok(())
     }
 

@@ -24,8 +24,9 @@ use crate::sys::{self, Error};
 /// How many copies a new thread looks at for one nobody can use.
 const PROBES: usize = 8;
 
-/// Areas mapped in all copies, at most. Each is two mappings, of which Linux
-/// gives a process 65,530 by default, and the program needs some, too.
+/// Areas mapped in all copies, at most. Each is one mapping, and two when it is
+/// used, of which Linux gives a process 65,530 by default, and the program needs
+/// some, too.
 const MOST_AREAS: usize = 8192;
 
 type Numbered<'a> = (usize, &'a ThreadCopy);

@@ -92,7 +92,7 @@ global_asm!(
 /// `module` is the module of the function that calls.
 unsafe extern "C" fn enter(module: *const Module) {
     let thread = sys::thread_pointer();
-    if Registry::known().is_some_and(|registry| registry.is_sharer(thread)) {
+    if Registry::known().is_some_and(|registry| registry.is_known_sharer(thread)) {
         return;
     }
     // SAFETY: as promised by the caller.

@@ -3,11 +3,14 @@
 //! `recipe.rs` beside this crate's manifest compiles it to one relocatable
 //! object that is linked into variants of C, C++ and Rust programs: static,
 //! static-pie, PIE and not, shared libraries. It implements
-//! [`backtrail_abi::log::LOG_FUNCTION`] and needs nothing from the program: no
-//! libc (system calls are made directly, so `errno` never changes), no
-//! allocator, no constructor, no destructor. It never panics, never unwinds,
-//! and has unwind tables, so that a backtrace taken in a signal handler passes
-//! through it.
+//! [`backtrail_abi::log::LOG_FUNCTION`] and
+//! [`backtrail_abi::counts::ENTER_FUNCTION`], and needs nothing from the program:
+//! no libc (system calls are made directly, so `errno` never changes), no
+//! allocator, no destructor. It never panics, never unwinds, and has unwind
+//! tables, so that a backtrace taken in a signal handler passes through it. Its
+//! one constructor does nothing in a module without counters; there it makes the
+//! module known, and asks the C library, if that can be asked, to be called at
+//! forks.
 //!
 //! # How an event is logged
 //! Each thread has a page of state, found by one thread-local pointer, and a
@@ -18,41 +21,67 @@
 //! happens on the slow path with all signals blocked: registering a unit,
 //! creating and extending files.
 //!
+//! # How counters are kept
+//! Injected code counts by single instructions, in the copy of its module's
+//! counters that the thread's `%gs` base leads to; [`backtrail_abi::counts`] has
+//! the whole idea. The runtime is called when a thread has no copy yet: it finds
+//! or makes one (`copy.rs`), with every module's area mapped at the same distance
+//! (`distance.rs`), and puts a file under the area of the module that is run
+//! (`area.rs`). From then on the file has the truth at any moment. A fork's child
+//! is given new files before it counts (`fork.rs`). All instances of the runtime
+//! in a process share one registry (`registry.rs`).
+//!
 //! # What holds
 //! - A thread's log is the exact sequence of its events, or a prefix of it and
 //!   the process header says why it is incomplete. An event whose thread left a
 //!   signal handler by `longjmp` between reserving and storing stays zero, and
 //!   readers count it as lost.
+//! - Counts of all copies of a module add up to what was counted, or the process
+//!   header says why they may not.
 //! - Space is allocated on disk before it is mapped: a full disk is an error
 //!   number and never SIGBUS. Descriptors are closed before the slow path ends.
-//! - The state pages are wiped in a fork's child (`MADV_WIPEONFORK`), whatever
-//!   way the fork was made, so the child falls into the slow path and makes a
-//!   record of its own. No lock is inherited in a locked state.
-//! - What must survive a fork (where records go, which units have which numbers)
-//!   is in private memory and written in such an order that any prefix of the
-//!   writes is consistent.
+//! - The state pages and the owners' pages are wiped in a fork's child
+//!   (`MADV_WIPEONFORK`), whatever way the fork was made, so the child falls into
+//!   the slow path and makes a record of its own. No lock is inherited in a
+//!   locked state.
+//! - What must survive a fork (where records go, which units have which numbers,
+//!   what is mapped where) is in private memory and written in such an order that
+//!   any prefix of the writes is consistent.
 //!
 //! # What is to be known
 //! - Children made by `vfork` and other processes that share memory and thread
-//!   storage with their parent log into the parent's record until they `exec`.
+//!   storage with their parent log and count into the parent's record until they
+//!   `exec`.
 //! - Two kernel threads that share one thread storage at the same time (a raw
 //!   `clone` without `CLONE_SETTLS`) would lose events; no libc works there.
 //! - All instrumented modules of a process share the first module's instance,
 //!   if its symbol is visible. A library that hides it has its own instance, and
-//!   the process then has two records.
+//!   the process then has two logs. Counters are in one record all the same.
 //! - A thread that ends leaves its page and window mapped; new threads look for
 //!   such leftovers and take them over, so that their number stays in proportion
-//!   to that of living threads.
+//!   to that of living threads. So it is with copies of counters.
 //! - While a thread extends its file, another thread sees one or two descriptors
 //!   more for a moment: a fork at that moment inherits them, and one that closes
 //!   descriptors which are not its own can hit them.
 //! - Thread storage must be there: code that runs before libc has set it up
-//!   (resolvers of ifuncs, a program without libc) must not be instrumented.
+//!   (resolvers of ifuncs, a program without libc) must not log or check. It may
+//!   count without a check, but not in a library that a thread other than the
+//!   first loads, whose areas are mapped only when its constructors run.
 //! - The mapped windows of a parent stay mapped in a forked child.
 //! - A program that gives up the right to open its record (a change of user, a
-//!   change of root) logs until its window is full and is then incomplete. One
-//!   that installs a seccomp filter which kills at `openat`, `fallocate` or
-//!   `mmap` is killed when its window is full.
+//!   change of root) logs until its window is full, counts in the copies it has,
+//!   and is then incomplete. One that installs a seccomp filter which kills at
+//!   `openat`, `fallocate`, `mmap` or `arch_prctl` is killed when its window is
+//!   full or a thread first counts.
+//! - A fork behind the C library whose child never reaches another check counts
+//!   in its parent's record, unseen. The same holds for a function that one
+//!   thread begins and another goes on with, if that one never reached a check.
+//! - A program that uses `%gs` for itself cannot be counted: the check in its
+//!   functions reads memory that is not there.
+//! - Without instructions for the base (`FSGSBASE`, Linux 5.9), threads have
+//!   room for copies above the originals only: enough for an executable, hardly
+//!   for shared libraries.
+//! - A file of counters takes its whole size on disk, one per thread and process.
 //! - `MADV_WIPEONFORK` needs Linux 4.14. Without it nothing is recorded.
 
 #![cfg_attr(not(test), no_std)]

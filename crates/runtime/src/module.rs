@@ -84,7 +84,7 @@ fn forget(registry: &'static Registry, index: usize, entry: &Entry) {
         if number == 0 {
             // The original went with its module.
             copy.filed.clear(index);
-            copy.present.clear(index);
+            copy.owned.clear(index);
         } else {
             Area::new(registry, (index, entry), (number, copy)).release(copy.distance());
         }

@@ -123,9 +123,10 @@ pub(crate) struct ThreadCopy {
     pub(crate) thread: AtomicUsize,
     /// Nonzero while its thread forks by way of the C library.
     pub(crate) forking: AtomicU32,
-    /// Modules whose area is mapped here; of the first copy, modules whose
-    /// owner's page is ours.
+    /// Modules whose area is mapped here; none in the first copy, where all are.
     pub(crate) present: Bits,
+    /// Modules whose owner's page is wiped on fork.
+    pub(crate) owned: Bits,
     /// Modules whose counters here are those of a file.
     pub(crate) filed: Bits,
 }
@@ -340,6 +341,7 @@ impl Registry {
         let copy = self.copies.get(number)?;
         // A fork may have happened while it was made.
         copy.present.clear_all();
+        copy.owned.clear_all();
         copy.filed.clear_all();
         Some((number, copy))
     }
@@ -349,8 +351,13 @@ impl Registry {
         self.copies().find(|(_, copy)| copy.thread() == thread)
     }
 
-    /// Whether a thread is known to have no copy of its own.
-    pub(crate) fn is_sharer(&self, thread: usize) -> bool {
+    /// Whether a thread need not look for a copy of its own: it has none, and is
+    /// not that of a fork's child.
+    pub(crate) fn is_known_sharer(&self, thread: usize) -> bool {
+        self.own().adopted.load(Ordering::Acquire) != 0 && self.is_sharer(thread)
+    }
+
+    fn is_sharer(&self, thread: usize) -> bool {
         self.sharers
             .iter()
             .map(|sharer| sharer.load(Ordering::Relaxed))
