@@ -1,11 +1,12 @@
-// How the runtime is compiled into the object that is linked into variants.
+// How the runtime is compiled into the objects that are linked into variants.
 //
-// Meant to be `include!`d by a build script or a test. Cargo cannot make this
-// object as a dependency of a build script, so `rustc` is called directly; the
+// Meant to be `include!`d by a build script or a test. Cargo cannot make these
+// objects as a dependency of a build script, so `rustc` is called directly; the
 // two crates have no dependencies besides each other.
 
-/// Compiles the runtime in `crates_dir` with `rustc` to one relocatable object
-/// in `out_dir`, and gives its path.
+/// Compiles the runtime in `crates_dir` with `rustc` to relocatable objects in
+/// `out_dir`: `backtrail_runtime.o`, whose path it gives, and beside it
+/// `backtrail_counts.o`, which has no block log.
 ///
 /// Unwind tables are kept: a program that takes a backtrace in a signal handler
 /// must find its way through the runtime.
@@ -40,16 +41,17 @@ fn compile_runtime(
     ]);
     let mut with_abi = std::ffi::OsString::from("backtrail_abi=");
     with_abi.push(&abi);
-    let object = out_dir.join("backtrail_runtime.o");
-    compile(&[
-        "--crate-name".as_ref(),
-        "backtrail_runtime".as_ref(),
-        "--emit=obj".as_ref(),
-        "--extern".as_ref(),
-        with_abi.as_os_str(),
-        "-o".as_ref(),
-        object.as_os_str(),
-        crates_dir.join("runtime/src/lib.rs").as_os_str(),
-    ]);
-    object
+    let compile_object = |name: &str, features: &[&std::ffi::OsStr]| {
+        let object = out_dir.join(name);
+        let source = crates_dir.join("runtime/src/lib.rs");
+        let mut arguments: Vec<&std::ffi::OsStr> =
+            vec!["--crate-name".as_ref(), "backtrail_runtime".as_ref(), "--emit=obj".as_ref()];
+        arguments.extend(["--extern".as_ref(), with_abi.as_os_str()]);
+        arguments.extend(["-o".as_ref(), object.as_os_str(), source.as_os_str()]);
+        arguments.extend(features);
+        compile(&arguments);
+        object
+    };
+    compile_object("backtrail_counts.o", &[]);
+    compile_object("backtrail_runtime.o", &["--cfg".as_ref(), "feature=\"log\"".as_ref()])
 }

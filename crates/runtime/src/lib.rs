@@ -1,10 +1,12 @@
 //! The part of Backtrail that runs inside instrumented programs.
 //!
-//! `recipe.rs` beside this crate's manifest compiles it to one relocatable
-//! object that is linked into variants of C, C++ and Rust programs: static,
-//! static-pie, PIE and not, shared libraries. It implements
+//! `recipe.rs` beside this crate's manifest compiles it to a relocatable object
+//! that is linked into variants of C, C++ and Rust programs: static, static-pie,
+//! PIE and not, shared libraries. It implements
 //! [`backtrail_abi::log::LOG_FUNCTION`] and
-//! [`backtrail_abi::counts::ENTER_FUNCTION`], and needs nothing from the program:
+//! [`backtrail_abi::counts::ENTER_FUNCTION`]; a second object has the latter
+//! alone, and no thread storage, of which libraries that are loaded late cannot
+//! have much. It needs nothing from the program:
 //! no libc (system calls are made directly, so `errno` never changes), no
 //! allocator, no destructor. It never panics, never unwinds, and has unwind
 //! tables, so that a backtrace taken in a signal handler passes through it. Its
@@ -87,11 +89,13 @@
 #![cfg_attr(not(test), no_std)]
 #![no_builtins]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![cfg_attr(not(feature = "log"), allow(dead_code, reason = "what the log alone needs"))]
 
 mod area;
 mod copy;
 mod counts;
 mod distance;
+#[cfg(feature = "log")]
 mod entry;
 mod environment;
 mod file;

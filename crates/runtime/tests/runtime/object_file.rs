@@ -1,12 +1,12 @@
 //! What the object asks of a program, and what it shows to it.
 
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, elf};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind, elf};
 
-use crate::program::runtime_object;
+use crate::program::{counts_object, runtime_object};
 
-#[test]
-fn it_needs_nothing_and_shows_two_weak_functions() {
-    let bytes = std::fs::read(runtime_object()).unwrap();
+/// The symbols others see, and those that are used if they are there.
+fn check_symbols(path: &std::path::Path, expected: &[(&str, SymbolKind, bool, bool)]) {
+    let bytes = std::fs::read(path).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
     let mut undefined: Vec<_> = file
         .symbols()
@@ -28,15 +28,28 @@ fn it_needs_nothing_and_shows_two_weak_functions() {
         })
         .collect();
     shown.sort_by_key(|symbol| symbol.0);
-    assert_eq!(
-        shown,
-        [
-            ("__backtrail_enter", SymbolKind::Text, true, false),
-            ("__backtrail_load", SymbolKind::Text, true, true),
-            ("__backtrail_log", SymbolKind::Text, true, false),
-            ("__backtrail_thread", SymbolKind::Tls, true, true),
-        ]
-    );
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn it_needs_nothing_and_shows_weak_functions() {
+    let enter = ("__backtrail_enter", SymbolKind::Text, true, false);
+    let load = ("__backtrail_load", SymbolKind::Text, true, true);
+    let log = ("__backtrail_log", SymbolKind::Text, true, false);
+    let thread = ("__backtrail_thread", SymbolKind::Tls, true, true);
+    check_symbols(runtime_object(), &[enter, load, log, thread]);
+    check_symbols(counts_object(), &[enter, load]);
+}
+
+#[test]
+fn counters_need_no_thread_storage() {
+    let bytes = std::fs::read(counts_object()).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    for section in file.sections() {
+        let kind = section.kind();
+        let is_tls = matches!(kind, SectionKind::Tls | SectionKind::UninitializedTls);
+        assert!(!is_tls, "{}", section.name().unwrap());
+    }
 }
 
 #[test]

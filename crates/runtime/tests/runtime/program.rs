@@ -13,11 +13,21 @@ use backtrail_collect::records::Records;
 use backtrail_trace::block_log::{Events, Gap, Process, Summary};
 use tempfile::TempDir;
 
-/// The runtime as it is linked into variants, compiled once for each content
-/// of its sources, whoever runs the tests in however many processes.
+/// The runtime as it is linked into variants that log.
 pub fn runtime_object() -> &'static Path {
-    static OBJECT: OnceLock<PathBuf> = OnceLock::new();
-    OBJECT.get_or_init(|| {
+    object("backtrail_runtime.o")
+}
+
+/// The runtime as it is linked into variants that count.
+pub fn counts_object() -> &'static Path {
+    object("backtrail_counts.o")
+}
+
+/// An object of the runtime, compiled once for each content of its sources,
+/// whoever runs the tests in however many processes.
+fn object(name: &str) -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
         let runtime = Path::new(env!("CARGO_MANIFEST_DIR"));
         let crates = runtime.parent().unwrap();
         let mut hasher = DefaultHasher::new();
@@ -29,15 +39,19 @@ pub fn runtime_object() -> &'static Path {
             paths.iter().for_each(|path| fs::read(path).unwrap().hash(&mut hasher));
         }
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let object = tmp.join(format!("runtime-{:016x}.o", hasher.finish()));
-        if !object.exists() {
+        let objects = tmp.join(format!("runtime-{:016x}", hasher.finish()));
+        if !objects.exists() {
             let folder = TempDir::new_in(tmp).unwrap();
             let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
-            let made = crate::compile_runtime(&rustc, crates, folder.path());
-            fs::rename(made, &object).unwrap();
+            crate::compile_runtime(&rustc, crates, folder.path());
+            // Another process may have been faster.
+            if fs::rename(folder.path(), &objects).is_ok() {
+                let _ = folder.keep();
+            }
         }
-        object
-    })
+        objects
+    });
+    Box::leak(folder.join(name).into_boxed_path())
 }
 
 /// The path of a file in `programs/`.
@@ -68,7 +82,9 @@ impl Program {
     /// Compiles it some other way.
     pub fn with(name: &str, compiler: &str, options: &[&str]) -> Self {
         let mut options = options.to_vec();
-        options.push(runtime_object().to_str().unwrap());
+        let counts = name.starts_with("count_");
+        let object = if counts { counts_object() } else { runtime_object() };
+        options.push(object.to_str().unwrap());
         Self::without_runtime(name, compiler, &options)
     }
 

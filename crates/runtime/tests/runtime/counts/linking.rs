@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::{check, read};
-use crate::program::{Program, compile, runtime_object, source};
+use crate::program::{Program, compile, counts_object, source};
 
 /// Exports the instance of the executable, as variants are linked.
 const EXPORTED: &str = "-Wl,--export-dynamic-symbol=__backtrail_*";
@@ -72,7 +72,7 @@ impl Library {
         arguments.push("-Wl,-soname,library.so");
         let source = source("count_library.c");
         let path = library.path();
-        arguments.extend([source.to_str().unwrap(), runtime_object().to_str().unwrap()]);
+        arguments.extend([source.to_str().unwrap(), counts_object().to_str().unwrap()]);
         arguments.extend(options);
         arguments.extend(["-o", &path]);
         compile("clang-19", arguments);

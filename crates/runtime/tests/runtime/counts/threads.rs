@@ -112,3 +112,12 @@ fn a_thread_that_uses_the_segment_is_left_alone() {
     assert_eq!(all[0].process.incomplete.unwrap().why, Some(Incomplete::Shared));
     assert_eq!(*all[0].main(), [(1, 20)].into());
 }
+
+#[test]
+fn a_thread_with_the_pointer_of_a_dead_one() {
+    let program = Program::new("count_same_pointer");
+    let output = program.run(&[], 0);
+    let same: u32 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+    assert!(same > 10, "only {same} times the same pointer");
+    check(&program);
+}
