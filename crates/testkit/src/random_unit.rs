@@ -353,7 +353,7 @@ impl<'a> Body<'a> {
             }
             _ => Callee::Direct(sym),
         };
-        CallData { callee, traits: traits(self.rng), tail: *self.rng.choice(&[Tail::No, Tail::No, Tail::May, Tail::Must]).unwrap_or(&Tail::No) }
+        CallData { callee, traits: traits(self.rng), must_tail: self.rng.u8(0..6) == 0 }
     }
 
     fn terminator(&mut self, block: usize) -> Op {
