@@ -30,6 +30,8 @@ pub struct Anatomy {
     pub question: f64,
     /// clang on an empty source: what a process of it costs.
     pub start: f64,
+    /// `backtrail cc` on an empty source.
+    pub ours_start: f64,
     /// The first step: to bitcode with line tables.
     pub first: f64,
     /// The same without line tables.
@@ -78,18 +80,20 @@ pub fn measure(workshop: &Workshop, call: &Call, unit: &str, rounds: usize) -> R
     let instead = |source: &'_ str| -> Vec<String> {
         without_source.iter().map(|word| (*word).clone()).chain([source.to_owned()]).collect()
     };
-    let ours = || {
+    let ours_on = |words: &[String], output: &str| {
         let mut ours = Command::new(workshop.tool.join("backtrail"));
-        ours.arg("cc").args(&words).arg("-o").arg(path("ours.o")).current_dir(&call.folder);
+        ours.arg("cc").args(words).arg("-o").arg(path(output)).current_dir(&call.folder);
         ours.env("BACKTRAIL_CACHE", &cache);
         ours
     };
+    let ours = || ours_on(&words, "ours.o");
     let mut second: Vec<String> = vec!["-Xclang".into(), "-disable-llvm-passes".into()];
     second.extend(["-Wno-unused-command-line-argument".into(), "-x".into(), "ir".into()]);
     second.extend(instead(&bitcode));
     let start = instead(&empty);
 
-    let [mut plain, mut known, mut asking, mut question, mut started] = [Least::default(); 5];
+    let [mut plain, mut known, mut asking, mut question] = [Least::default(); 4];
+    let [mut started, mut ours_started] = [Least::default(); 2];
     let [mut first, mut first_without_lines, mut generation] = [Least::default(); 3];
     let (mut worker, mut worker_calls) = (f64::INFINITY, 0);
     let bar = progress(rounds as u64);
@@ -100,10 +104,9 @@ pub fn measure(workshop: &Workshop, call: &Call, unit: &str, rounds: usize) -> R
         }
         asking.add(cost::measure(&mut ours())?);
         // A template is believed once it has predicted another file's answer.
-        let mut other = Command::new(workshop.tool.join("backtrail"));
-        other.arg("cc").args(&start).arg("-o").arg(path("empty.o")).current_dir(&call.folder);
-        command::output(other.env("BACKTRAIL_CACHE", &cache))?;
+        command::output(&mut ours_on(&start, "empty.o"))?;
         known.add(cost::measure(&mut ours())?);
+        ours_started.add(cost::measure(&mut ours_on(&start, "empty.o"))?);
         question.add(cost::measure(&mut clang(&with(&["-###"]), &path("plain.o")))?);
         let start: Vec<&str> = start.iter().map(String::as_str).collect();
         started.add(cost::measure(&mut clang(&start, &path("empty.o")))?);
@@ -129,6 +132,7 @@ pub fn measure(workshop: &Workshop, call: &Call, unit: &str, rounds: usize) -> R
         asking: asking.cpu(),
         question: question.cpu(),
         start: started.cpu(),
+        ours_start: ours_started.cpu(),
         first: first.cpu(),
         first_without_lines: first_without_lines.cpu(),
         worker,
