@@ -55,6 +55,8 @@ pub enum Command {
     Profile(Profile),
     /// Show, add up and compare path profiles.
     Paths(Paths),
+    /// Hand a path profile to other tools.
+    Export(Export),
     /// Move what an executable carries into a side file, found by build id.
     Detach(Detach),
     /// Write out the plain bitcode and the program model.
@@ -234,6 +236,37 @@ pub enum Measure {
 fn percent(word: &str) -> Result<f64, String> {
     let value: f64 = word.trim_end_matches('%').parse().map_err(|_| "not a number".to_owned())?;
     if value >= 0.0 { Ok(value) } else { Err("not a percentage".to_owned()) }
+}
+
+/// `backtrail export`
+#[derive(Debug, Args)]
+pub struct Export {
+    /// A profile (PROG.btprof).
+    pub file: PathBuf,
+    /// What to write.
+    #[arg(long, value_enum)]
+    pub to: Target,
+    /// Where to [default: standard output].
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Only functions with such names, mangled or not.
+    #[arg(long, value_name = "GLOB")]
+    pub function: Option<String>,
+}
+
+/// What a profile can be turned into.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Target {
+    /// A tracefile: genhtml and others.
+    Lcov,
+    /// callgrind_annotate, KCachegrind.
+    Callgrind,
+    /// llvm-profdata merge --sample, clang -fprofile-sample-use.
+    Autofdo,
+    /// pprof.
+    Pprof,
+    /// Graphviz.
+    Dot,
 }
 
 /// `backtrail detach`

@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod cargo;
 pub mod detach;
+pub mod export;
 pub mod extract;
 pub mod generate;
 pub mod info;

@@ -15,6 +15,7 @@
 //! | [`file`](mod@file) | its bytes |
 //! | [`merge`] | the sum of profiles of one build |
 //! | [`compare`] | what changed from one to another |
+//! | [`export`](mod@export) | other tools' formats |
 //! | [`derived`] | counts of edges, blocks and lines that follow from those of paths |
 
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod compare;
 pub mod decode;
 pub mod derived;
 mod error;
+pub mod export;
 pub mod file;
 pub mod frequency;
 pub mod function_graph;
