@@ -168,6 +168,7 @@ const PRIVATE_ANONYMOUS: usize = 0x22;
 const FIXED: usize = 0x10;
 const NO_RESERVE: usize = 0x4000;
 const FIXED_NO_REPLACE: usize = 0x10_0000;
+const RANDOM: usize = 1;
 const WIPE_ON_FORK: usize = 18;
 
 /// Private memory that reads zero in the children of forks.
@@ -220,7 +221,9 @@ pub(crate) unsafe fn map_zeros_over(address: usize, bytes: usize) -> Result<(), 
     unsafe { call(9, [address, bytes, READ_WRITE, flags, usize::MAX, 0]) }.map(drop)
 }
 
-/// Replaces what is mapped by a range of a file, shared.
+/// Replaces what is mapped by a range of a file, shared. Pages come one by one as
+/// they are touched: reading ahead, in pieces of up to two mebibytes, would cost
+/// far more memory than what is used.
 ///
 /// # Safety
 /// The range is the caller's, and nothing in it is needed any more.
@@ -232,7 +235,10 @@ pub(crate) unsafe fn map_file_over(
 ) -> Result<(), Error> {
     let arguments = [address, bytes, READ_WRITE, SHARED | FIXED, file.0 as usize, offset as usize];
     // SAFETY: as the caller vouches for.
-    unsafe { call(9, arguments) }.map(drop)
+    unsafe { call(9, arguments) }?;
+    // SAFETY: changes no content.
+    let _ = unsafe { call(28, [address, bytes, RANDOM, 0, 0, 0]) };
+    Ok(())
 }
 
 /// Says for each page of a mapped range whether it is in memory, as long as

@@ -1,5 +1,7 @@
 //! Threads, however many, and the signals they get.
 
+use std::process::Command;
+
 use backtrail_abi::log::Incomplete;
 
 use super::{check, read};
@@ -120,4 +122,16 @@ fn a_thread_with_the_pointer_of_a_dead_one() {
     let same: u32 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
     assert!(same > 10, "only {same} times the same pointer");
     check(&program);
+}
+
+#[test]
+fn what_is_not_counted_takes_no_memory() {
+    let program = Program::with("count_sparse", "clang-19", &["-O2", "-DPAGES=6000"]);
+    let output = program.run(&[], 0);
+    check(&program);
+    // On a file system in memory all that is allocated is in memory.
+    let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(program.records()).output();
+    if kind.unwrap().stdout != b"tmpfs\n" {
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "4\n4\n");
+    }
 }
