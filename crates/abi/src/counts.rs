@@ -32,11 +32,13 @@
 //! [`CountsHeader`] in a page of its own, then the pages of the area but its
 //! first. A counter's place in the file is its place in the area.
 //!
-//! A thread that begins may take over the copy of one that has ended: counts
-//! add up.
+//! A thread that begins may take over the copy of one that has ended, and a
+//! library that is unloaded and loaded again goes on in its files: counts add up.
 
 /// `void __backtrail_enter(struct module *)`, called by the calling convention
-/// `preserve_all`: it changes no register, vector registers included.
+/// `preserve_all`: it changes no register, vector registers included. Nor must
+/// the way to it: a procedure linkage table that is bound late changes `r10` and
+/// `r11`, so the call goes through `__backtrail_enter@GOTPCREL(%rip)`.
 pub const ENTER_FUNCTION: &str = "__backtrail_enter";
 
 /// `void __backtrail_load(void)`, hidden: makes the module known to the runtime.

@@ -123,7 +123,8 @@ impl<'a> Area<'a> {
         Ok(())
     }
 
-    /// Makes the file, moves into it what was counted, and maps it.
+    /// Makes the file, or opens that of the module before it was unloaded; moves
+    /// into it what was counted, and maps it.
     fn make_file(&self) -> Result<(), Failure> {
         let control = self.registry.record()?;
         let mut buffer = [0; NAME_BYTES];
@@ -137,10 +138,21 @@ impl<'a> Area<'a> {
             .ok_or(Failure::new(Incomplete::Create, sys::ENAMETOOLONG))?;
         let to = self.entry.bytes() as u64;
         let folder = control.folder()?;
-        let request = Request { folder, name, from: 0, to, mapped_from: PAGE as u64 };
+        let again = self.copy.made.has(self.index);
+        let from = if again { to } else { 0 };
+        let request = Request { folder, name, from, to, mapped_from: PAGE as u64 };
         request.extend(|file| {
-            self.save(file)?;
-            self.write_header(file)?;
+            if again {
+                let saved = sys::map_file(file, PAGE as u64, self.counter_bytes())?;
+                let added = self.save(|page| self.add_page(page, saved));
+                // SAFETY: mapped here, for this purpose.
+                unsafe { sys::unmap(saved, self.counter_bytes()) };
+                added?;
+            } else {
+                self.save(|page| self.write_page(page, file))?;
+                self.write_header(file)?;
+                self.copy.made.set(self.index);
+            }
             // A child must never find a file where the table has none.
             self.copy.filed.set(self.index);
             // SAFETY: these pages are counters only, and they are saved.
@@ -175,9 +187,9 @@ impl<'a> Area<'a> {
         write_all(file, bytes, 0)
     }
 
-    /// Writes to the file what early code has counted. Pages that nobody has
-    /// touched are not in memory, and looking at them would put them there.
-    fn save(&self, file: Descriptor) -> Result<(), Error> {
+    /// Saves the pages early code has counted in. Pages that nobody has touched
+    /// are not in memory, and looking at them would put them there.
+    fn save(&self, mut save_page: impl FnMut(usize) -> Result<(), Error>) -> Result<(), Error> {
         let pages = self.counter_bytes() / PAGE;
         // SAFETY: areas are opened under the lock, and nothing called here
         // needs the room.
@@ -188,13 +200,13 @@ impl<'a> Area<'a> {
                 Ok(resident) => {
                     for (page, resident) in resident.iter().enumerate() {
                         if resident & 1 != 0 {
-                            self.save_page(file, first + page)?;
+                            save_page(first + page)?;
                         }
                     }
                     first += resident.len();
                 }
                 Err(_) => {
-                    self.save_page(file, first)?;
+                    save_page(first)?;
                     first += 1;
                 }
             }
@@ -202,17 +214,32 @@ impl<'a> Area<'a> {
         Ok(())
     }
 
-    fn save_page(&self, file: Descriptor, page: usize) -> Result<(), Error> {
-        let offset = page * PAGE;
-        // SAFETY: a page of the area, which nobody writes to.
-        let words =
-            unsafe { &*ptr::with_exposed_provenance::<[u64; PAGE / 8]>(self.counters() + offset) };
+    /// The counters of a page, which nobody writes to.
+    fn page(&self, page: usize) -> &[u64; PAGE / 8] {
+        // SAFETY: a page of the area.
+        unsafe { &*ptr::with_exposed_provenance(self.counters() + page * PAGE) }
+    }
+
+    /// Writes a page to its place in a new file.
+    fn write_page(&self, page: usize, file: Descriptor) -> Result<(), Error> {
+        let words = self.page(page);
         if words.iter().fold(0, |all, word| all | word) == 0 {
             return Ok(());
         }
         // SAFETY: the same page as bytes.
         let bytes = unsafe { &*words.as_ptr().cast::<[u8; PAGE]>() };
-        write_all(file, bytes, (PAGE + offset) as u64)
+        write_all(file, bytes, (PAGE + page * PAGE) as u64)
+    }
+
+    /// Adds a page to what is in the file, whose counters are mapped at `saved`.
+    fn add_page(&self, page: usize, saved: usize) -> Result<(), Error> {
+        for (index, count) in self.page(page).iter().enumerate().filter(|(_, count)| **count != 0) {
+            let place = saved + page * PAGE + index * 8;
+            // SAFETY: a counter in the mapping, which nobody else uses.
+            unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(place) }
+                .fetch_add(*count, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 

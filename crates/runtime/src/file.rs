@@ -98,6 +98,9 @@ impl Request<'_> {
 /// program that does not expect it. All signals are blocked here, so it waits
 /// and can be taken away, unless the program had one waiting already.
 fn allocate(file: Descriptor, from: u64, to: u64) -> Result<(), Error> {
+    if from == to {
+        return Ok(());
+    }
     let already_pending = sys::size_signal_pending();
     let result = match sys::allocate(file, from, to.saturating_sub(from)) {
         Err(sys::EOPNOTSUPP | sys::ENOSYS) => write_zeros(file, from, to),

@@ -113,6 +113,8 @@ pub(crate) fn adopt(registry: &'static Registry, thread: usize) {
         if !has_counted {
             copy.thread.store(0, Ordering::Relaxed);
         }
+        // Files are the parent's.
+        copy.made.clear_all();
         if number != 0 && !is_here {
             copy::unmap(registry, (number, copy), copy.distance());
             copy.distance.store(0, Ordering::Relaxed);

@@ -3,8 +3,8 @@
 //! A module must be mapped in every copy before a thread runs its code, so each
 //! one registers in a constructor of its own. What a module says of itself has
 //! the place of its entry in it; when the memory says otherwise, or is gone, the
-//! module was unloaded, and its areas in the copies go too. The module loaded
-//! next may be at the same address, and is another one with a number of its own.
+//! module was unloaded, and its areas in the copies go too. A module that is
+//! loaded again, wherever it is then, goes on in the files it had.
 
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -40,17 +40,13 @@ pub(crate) fn register(
     }
     let (start, bytes) = area_of(module)?;
     forget_unloaded(registry);
-    let Some((index, entry)) = registry.free_entry() else {
+    let [low, high] = *module.layout.as_chunks::<8>().0 else { return None };
+    let layout = [u64::from_ne_bytes(low), u64::from_ne_bytes(high)];
+    let Some((index, entry)) = registry.free_entry(layout, bytes) else {
         registry.note(Failure::new(Incomplete::Limit, sys::ENOMEM));
         return None;
     };
-    let number = registry.next_number.fetch_add(1, Ordering::Relaxed);
-    entry.number.store(number, Ordering::Relaxed);
     entry.area.store(start, Ordering::Relaxed);
-    entry.bytes.store(bytes, Ordering::Relaxed);
-    for (word, half) in entry.layout.iter().zip(module.layout.as_chunks::<8>().0) {
-        word.store(u64::from_ne_bytes(*half), Ordering::Relaxed);
-    }
     entry.module.store(ptr::from_ref(module).addr(), Ordering::Release);
     for (number, copy) in registry.copies().skip(1) {
         let area = Area::new(registry, (index, entry), (number, copy));

@@ -64,7 +64,7 @@ impl Bits {
         }
     }
 
-    fn clear_all(&self) {
+    pub(crate) fn clear_all(&self) {
         self.0.iter().for_each(|word| word.store(0, Ordering::Release));
     }
 
@@ -78,14 +78,15 @@ impl Bits {
     }
 }
 
-/// A module that was registered.
+/// A module that is registered, or was: then the next one with the same layout
+/// gets its number, and goes on in its files.
 pub(crate) struct Entry {
     /// Its [`Module`]; 0 if this entry is free.
     pub(crate) module: AtomicUsize,
     pub(crate) area: AtomicUsize,
     pub(crate) bytes: AtomicUsize,
     pub(crate) layout: [AtomicU64; 2],
-    /// Its number in the names of files; never used again.
+    /// Its number in the names of files.
     pub(crate) number: AtomicU32,
 }
 
@@ -129,6 +130,8 @@ pub(crate) struct ThreadCopy {
     pub(crate) owned: Bits,
     /// Modules whose counters here are those of a file.
     pub(crate) filed: Bits,
+    /// Modules that have a file for this copy, mapped or not.
+    pub(crate) made: Bits,
 }
 
 impl ThreadCopy {
@@ -162,7 +165,7 @@ pub(crate) struct Registry {
     magic: AtomicU64,
     kept: Kept,
     /// The number of the next module.
-    pub(crate) next_number: AtomicU32,
+    next_number: AtomicU32,
     /// Entries and copies up to here are or were used.
     entries_end: AtomicUsize,
     copies_end: AtomicUsize,
@@ -320,11 +323,42 @@ impl Registry {
         is_it.then_some((index, entry))
     }
 
-    /// A free entry, which becomes used when its module is stored.
-    pub(crate) fn free_entry(&self) -> Option<(usize, &Entry)> {
-        let index = self.entries.iter().position(|entry| !entry.is_used())?;
+    /// The entry for a module that is not registered, with the number it gets:
+    /// that of one with the same layout which was unloaded, or a new one. It is
+    /// used when its module is stored.
+    pub(crate) fn free_entry(&self, layout: [u64; 2], bytes: usize) -> Option<(usize, &Entry)> {
+        let end = self.entries_end.load(Ordering::Relaxed);
+        let is_same = |entry: &Entry| {
+            entry.bytes() == bytes
+                && entry
+                    .layout
+                    .iter()
+                    .zip(layout)
+                    .all(|(old, new)| old.load(Ordering::Relaxed) == new)
+        };
+        let mut unloaded =
+            self.entries.iter().take(end).enumerate().filter(|(_, entry)| !entry.is_used());
+        if let Some(found) = unloaded.find(|(_, entry)| is_same(entry)) {
+            return Some(found);
+        }
+        // Those of unloaded modules last.
+        let index = if end < MODULES {
+            end
+        } else {
+            self.entries.iter().position(|entry| !entry.is_used())?
+        };
+        let entry = self.entries.get(index)?;
+        for (_, copy) in self.copies() {
+            copy.made.clear(index);
+        }
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        entry.number.store(number, Ordering::Relaxed);
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        for (old, new) in entry.layout.iter().zip(layout) {
+            old.store(new, Ordering::Relaxed);
+        }
         self.entries_end.fetch_max(index + 1, Ordering::Release);
-        Some((index, self.entries.get(index)?))
+        Some((index, entry))
     }
 
     /// The copies in use and the areas themselves, with their numbers.
@@ -343,6 +377,7 @@ impl Registry {
         copy.present.clear_all();
         copy.owned.clear_all();
         copy.filed.clear_all();
+        copy.made.clear_all();
         Some((number, copy))
     }
 

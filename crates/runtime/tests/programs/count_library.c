@@ -9,5 +9,10 @@ void run_library(uint64_t counter, uint64_t count) {
 }
 
 #ifdef CONSTRUCTOR
-__attribute__((constructor)) static void early(void) { run_library(500, 3); }
+__attribute__((constructor)) static void early(void) {
+    /* Before any check. */
+    COUNT(501);
+    COUNT(501);
+    run_library(500, 3);
+}
 #endif

@@ -111,6 +111,15 @@ impl Program {
         truth
     }
 
+    /// Removes what earlier runs recorded and told.
+    pub fn clear(&self) {
+        for folder in [self.records(), self.truth()] {
+            if folder.exists() {
+                fs::remove_dir_all(folder).unwrap();
+            }
+        }
+    }
+
     /// The program, ready to be started in its folder.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);

@@ -12,9 +12,10 @@ use crate::program::{Program, check_status};
 
 #[test]
 fn closed_descriptors_and_another_folder() {
+    let program = Program::new("count_limits");
     for when in ["A", "B"] {
         for what in ["c", "d", "e", "cde", "n"] {
-            let program = Program::new("count_limits");
+            program.clear();
             program.run(&[&format!("{when}{what}")], 23);
             assert_eq!(check(&program).len(), 2, "{when}{what}");
         }
@@ -119,8 +120,9 @@ fn a_full_disk() {
     // From no room at all to room for two processes with three files of
     // counters: each is there as a whole, or its process says what is missing.
     let (mut without, mut with_one, mut whole) = (0, 0, 0);
+    let program = Program::new("count_limits");
     for size in (4..100).step_by(4) {
-        let program = Program::new("count_limits");
+        program.clear();
         run_on_disk(&program, "tmpfs", &format!("size={size}k,mode=755"));
         let records = Records::read(&program.records()).unwrap();
         let told = told(&program);
@@ -139,7 +141,7 @@ fn a_full_disk() {
     }
     assert!(without > 5 && with_one > 0 && whole > 5, "{without}, {with_one}, {whole}");
 
-    let program = Program::new("count_limits");
+    program.clear();
     run_on_disk(&program, "tmpfs", "size=1m,ro");
     assert_eq!(Records::read(&program.records()).unwrap(), Records::default());
 }

@@ -42,8 +42,9 @@ fn short_threads_share_few_files() {
 
 #[test]
 fn threads_that_all_begin_at_once() {
+    let program = Program::new("count_at_once");
     for _ in 0..10 {
-        let program = Program::new("count_at_once");
+        program.clear();
         program.run(&[], 0);
         let files = check(&program)[0].files;
         assert!((16..=17).contains(&files), "{files} files");
