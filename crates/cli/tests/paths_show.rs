@@ -74,7 +74,8 @@ Hottest paths, by executed blocks
                  13              case 'a': sum += weigh(i); break;
                  11          for (int i = 0; text[i] && i < limit; i++) {
   7 more (--top N)
-  ▶ entry  ■ exit  ↻ loop's head  ↩ back to it  ✂ cut  ✕ call that does not return  T F =value: decisions
+  ▶ entry  ■ exit  ↻ loop's head  ↩ back to it  ✂ cut  ✕ call that does not return
+  T F  the compiled condition holds or not (it may be the opposite of the written one)
 
 Functions
   blocks  executions  entries  unfinished  paths  of  instrumented  edges  function  where

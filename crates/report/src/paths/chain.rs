@@ -88,17 +88,90 @@ pub fn place_text(program: &Program, function: &Function, place: Place) -> Strin
     }
 }
 
-/// The words of a chain, each with the sign that leads to it.
+/// The words of a chain, each with the sign that leads to it. Lines that follow
+/// one another without a decision between them are a range, `412-414 T`.
 pub fn words(program: &Program, function: &Function, path: &Path) -> Vec<String> {
     let mut words = vec![start_sign(path.starts).to_owned()];
-    for (number, item) in compute_items(function, path).iter().enumerate() {
-        let place =
-            item.place.map_or_else(|| "·".to_owned(), |place| place_text(program, function, place));
-        let decisions = decisions(item);
-        let space = if decisions.is_empty() { "" } else { " " };
-        let arrow = if number == 0 { "" } else { "→ " };
-        words.push(format!("{arrow}{place}{space}{decisions}"));
+    let items = compute_items(function, path);
+    let mut rest = &items[..];
+    while let Some(first) = rest.first() {
+        let length = 1 + rest.windows(2).take_while(|pair| is_range(&pair[0], &pair[1])).count();
+        let (range, behind) = rest.split_at(length);
+        let last = &range[length - 1];
+        let mut word = if words.len() == 1 { String::new() } else { "→ ".to_owned() };
+        match (first.place, last.place) {
+            (Some(place), Some(end)) => {
+                word.push_str(&place_text(program, function, place));
+                if length > 1 {
+                    word.push_str(&format!("-{}", end.line));
+                }
+            }
+            _ => word.push('·'),
+        }
+        let decisions = decisions(last);
+        if !decisions.is_empty() {
+            word.push(' ');
+            word.push_str(&decisions);
+        }
+        words.push(word);
+        rest = behind;
     }
     words.push(end_sign(program, function, path));
     words
+}
+
+/// Whether an item is on the next line of the one before it.
+fn is_range(before: &Item, after: &Item) -> bool {
+    let (Some(before_place), Some(place)) = (before.place, after.place) else { return false };
+    before.decisions.is_empty()
+        && (place.file, place.scope) == (before_place.file, before_place.scope)
+        && before_place.line.checked_add(1) == Some(place.line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Decision, Edge, SourceFile};
+    use super::*;
+
+    fn place(file: u32, line: u32) -> Place {
+        Place { file, line, scope: None }
+    }
+
+    #[test]
+    fn signs_tell_where_a_path_starts_turns_and_ends() {
+        let file = |path: &str| SourceFile { path: path.to_owned(), lines: None };
+        let program = Program { files: vec![file("a/f.c"), file("a/g.h")], ..Program::default() };
+        let edge = |from, to, decision| Edge { from, to, decision, count: 1 };
+        let cases = |values: &[i64]| Decision::Cases { values: values.to_vec(), default: false };
+        let function = Function {
+            place: Some(place(0, 1)),
+            blocks: vec![
+                vec![place(0, 2), place(0, 3), place(0, 4)],
+                vec![place(0, 4)],
+                vec![place(1, 9)],
+                vec![],
+                vec![place(0, 7)],
+            ],
+            edges: vec![
+                edge(0, 1, Decision::True),
+                edge(1, 2, Decision::False),
+                edge(2, 3, Decision::Always),
+                edge(3, 4, cases(&[1, 2, 3, 4, 5])),
+                edge(4, 0, Decision::Unwound),
+            ],
+            ..Function::default()
+        };
+        let path = |starts, ends, blocks: &[u32]| {
+            let path = Path { id: 0, count: 1, starts, ends, blocks: blocks.to_vec() };
+            words(&program, &function, &path).join(" ")
+        };
+        assert_eq!(
+            path(Start::Entry, End::Loop(0), &[0, 1, 2, 3, 4]),
+            "▶ 2-4 TF → g.h:9 =1,2,3,4,… → 7 unwinds ↩ 2"
+        );
+        assert_eq!(path(Start::Loop, End::Exit, &[4]), "↻ 7 ■");
+        assert_eq!(path(Start::Cut, End::Cut(3), &[2]), "✂ g.h:9 ✂ b3");
+        assert_eq!(path(Start::CutWithin, End::CutWithin, &[3]), "✂… …✂");
+        assert_eq!(path(Start::ReturnTwice, End::Call, &[3, 4]), "⤴… · =1,2,3,4,… → 7 ✕");
+    }
 }

@@ -91,7 +91,9 @@ impl Page<'_> {
         }
         out.push_str(
             "</div>\n<div class=\"legend\">▶ entry  ■ exit  ↻ loop's head  ↩ back to it  ✂ cut  \
-             ✕ call that does not return; T, F, =value: the decision taken on that line</div>\n\
+             ✕ call that does not return; T, F: the condition that the \
+             compiler tests holds or does not (optimised code may test the opposite of what is \
+             written); =value: the case</div>\n\
              </section>\n<section>\n<h2 id=\"source-title\">Source</h2>\n\
              <div id=\"source\" class=\"source\"><div class=\"none\">Sources beside paths need \
              JavaScript; the tables do not.</div></div>\n</section>\n</main>\n",
@@ -224,7 +226,7 @@ impl Page<'_> {
                 out,
                 "<tr data-f=\"{place}\"><td class=\"share\" data-v=\"{share}\">{}<div class=\"meter\" \
                  style=\"width:{share:.2}%\"></div></td><td class=\"name\">{}<small>{}{how}{inexact}\
-                 </small></td>{}<td class=\"n\" data-v=\"{}\">{} of {at_least}{}</td></tr>",
+                 </small></td>{}<td class=\"n\" data-v=\"{}\">{}<small>of {at_least}{}</small></td></tr>",
                 percent(self.measure(function), self.total()),
                 escape(&function.demangled),
                 escape(&self.place(function)),
@@ -312,7 +314,7 @@ impl Page<'_> {
             .map(|item| {
                 let decisions = chain::decisions(item);
                 match item.place {
-                    Some(place) => json!([place.file, place.line, decisions]),
+                    Some(place) => json!([place.file, place.line, decisions, place.scope]),
                     None => json!([-1, 0, decisions]),
                 }
             })

@@ -127,8 +127,8 @@ impl Text<'_> {
             self.line(&format!("  {}", style.dim(&rest)));
         }
         self.line(&style.dim(
-            "  ▶ entry  ■ exit  ↻ loop's head  ↩ back to it  ✂ cut  ✕ call that does not return  \
-             T F =value: decisions",
+            "  ▶ entry  ■ exit  ↻ loop's head  ↩ back to it  ✂ cut  ✕ call that does not return\n  \
+             T F  the compiled condition holds or not (it may be the opposite of the written one)",
         ));
     }
 

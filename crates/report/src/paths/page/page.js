@@ -33,11 +33,17 @@
     const out = make("div", "chain");
     const file = data.functions[path.f].file;
     out.append(make("i", "", path.start + " "));
-    path.items.forEach(([at, line, decision], number) => {
+    for (let number = 0; number < path.items.length; number++) {
+      const [at, first, , scope] = path.items[number];
       if (number) out.append(make("i", "", " → "));
-      out.append(at < 0 ? "·" : placeText(file, at, line));
+      out.append(at < 0 ? "·" : placeText(file, at, first));
+      // Lines that follow one another without a decision are a range.
+      let [, line, decision] = path.items[number];
+      for (let next; !decision && at >= 0 && (next = path.items[number + 1]) &&
+           next[0] === at && next[1] === line + 1 && next[3] === scope; number++) [, line, decision] = next;
+      if (line !== first) out.append("\u2011" + line);
       if (decision) out.append(" ", mark(decision));
-    });
+    }
     out.append(make("i", "", " " + path.end));
     return out;
   };
