@@ -79,7 +79,10 @@ impl Relink<'_> {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        // GNU ld first names the function it was looking at.
+        let mut lines = said.lines().filter(|line| !line.trim().is_empty()).peekable();
+        let first = lines.peek().copied().unwrap_or("it said nothing");
+        let line = lines.find(|line| !line.contains(": in function `")).unwrap_or(first);
         Err(Error::Tool { what, status: output.status.to_string(), stderr: line.to_owned() })
     }
 

@@ -1,4 +1,8 @@
-//! The runtime that is linked into variants, as an object.
+//! The runtime that is linked into variants, as objects made by this crate's
+//! build script.
 
-/// One relocatable object, made by this crate's build script.
-pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/backtrail_runtime.o"));
+/// What counts: it needs no thread storage.
+pub const COUNTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/backtrail_counts.o"));
+
+/// The same with the block log.
+pub const LOG: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/backtrail_runtime.o"));

@@ -225,8 +225,10 @@ fn derive_file(
         .zip(layout_bytes.as_ref())
         .map(|(layout, bytes)| counter_area::object(layout, layout_id(bytes)));
     let mut added = Vec::new();
-    if !matches!(scheme, Scheme::Empty) {
-        added.push(("backtrail-runtime.o", runtime::OBJECT));
+    match scheme {
+        Scheme::Empty => {}
+        Scheme::Log => added.push(("backtrail-runtime.o", runtime::LOG)),
+        Scheme::Counting(_) => added.push(("backtrail-runtime.o", runtime::COUNTS)),
     }
     added.extend(area.as_deref().map(|object| ("backtrail-counters.o", object)));
     let is_library = carried.kind == Kind::SharedLibrary;

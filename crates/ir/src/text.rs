@@ -60,7 +60,7 @@
 //!           | ("load" | "store" | "atomic_update") NUMBER ["volatile"] ["atomic"]
 //!           | "fence" | "address" ["offset" NUMBER] | "phi" | "select" | "compare"
 //!           | ("compute" | "other_terminator") (NUMBER | NAME)
-//!           | ("call" | "invoke" | "asm_goto") callee (trait | "must_tail")*
+//!           | ("call" | "invoke" | "asm_goto") callee (trait | "may_tail" | "must_tail")*
 //!           | "landing_pad" | "return" | "jump" | "branch" | "switch" | "indirect_jump"
 //!           | "resume" | "unreachable"
 //! callee    = sN | "intrinsic" sN | "indirect" | "asm"

@@ -284,8 +284,20 @@ pub struct CallData {
     pub callee: Callee,
     /// What is known of this call (the callee's traits are in its symbol).
     pub traits: Traits,
-    /// Whether it must be a tail call.
-    pub must_tail: bool,
+    /// Whether it may reuse the caller's frame.
+    pub tail: Tail,
+}
+
+/// Whether a call that is followed by a return may reuse the caller's frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tail {
+    /// It does not.
+    #[default]
+    No,
+    /// It may, if code generation can.
+    May,
+    /// It must.
+    Must,
 }
 
 /// Who is called.

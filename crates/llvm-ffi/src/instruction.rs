@@ -318,10 +318,23 @@ impl<'m> Call<'m> {
 
     /// Whether it must be a tail call.
     pub fn is_must_tail(self) -> bool {
-        const MUST_TAIL: u32 = 2;
-        // SAFETY: asked of `call` only, as LLVM demands.
-        self.opcode == Opcode::CALL
-            && unsafe { (self.module.functions_table().LLVMGetTailCallKind)(self.raw) == MUST_TAIL }
+        self.tail_kind() == 2
+    }
+
+    /// Whether it may be a tail call.
+    pub fn may_be_tail(self) -> bool {
+        self.tail_kind() == 1
+    }
+
+    /// `LLVMTailCallKind`.
+    fn tail_kind(self) -> u32 {
+        match self.opcode {
+            // SAFETY: asked of `call` only, as LLVM demands.
+            Opcode::CALL => unsafe {
+                (self.module.functions_table().LLVMGetTailCallKind)(self.raw)
+            },
+            _ => 0,
+        }
     }
 
     /// Whether the call itself, not the callee, has the attribute.

@@ -72,7 +72,7 @@ fn insert(
 }
 
 fn uses_sum(action: Action) -> bool {
-    matches!(action, Action::SetSum(_) | Action::AddSum(_) | Action::CountPath { .. })
+    matches!(action, Action::SetSum(_) | Action::AddSum(_) | Action::CountSum(_))
 }
 
 /// A probe and its place in the module.

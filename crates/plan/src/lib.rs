@@ -87,17 +87,13 @@ pub enum Action {
         /// The counter.
         counter: u32,
     },
-    /// Sets the sum of the path under way. A function has one such sum.
+    /// Sets the sum of the path under way, which is a counter of the unit once
+    /// the path has ended. A function has one such sum.
     SetSum(i64),
     /// Adds to it, modulo 2^64.
     AddSum(i64),
-    /// Adds one to the counter `first + sum + add`.
-    CountPath {
-        /// The counter of the path with number 0.
-        first: u32,
-        /// What remains to be added to the sum.
-        add: i64,
-    },
+    /// Adds one to the counter that is the sum and this.
+    CountSum(i64),
 }
 
 /// Why a function gets no probe.

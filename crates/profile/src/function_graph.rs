@@ -8,7 +8,10 @@
 //! - before a computed goto, whose edges have no place for a probe: a new path
 //!   starts with the jump, so that no edge behind it needs one;
 //! - before a call that does not return, where the piece has no successor and
-//!   the path leaves the function. What follows in the block is never run.
+//!   the path leaves the function. What follows in the block is never run;
+//! - before a call in tail position that may reuse the frame: it is the end of
+//!   the activation. Counting behind it would keep the frame, and a program that
+//!   loops by such calls would run out of stack.
 //!
 //! However many cases of a `switch` lead from one block to another, they are one
 //! edge. The edges of a piece are by the number of their target, so that two
@@ -18,7 +21,7 @@ use std::collections::BTreeSet;
 
 use backtrail_graph::{Digraph, Edge, Index, IndexMap, define_index};
 use backtrail_ir::{
-    Block, CallData, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Traits, Unit,
+    Block, CallData, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Tail, Traits, Unit,
 };
 use backtrail_plan::LeftOut;
 
@@ -101,7 +104,7 @@ impl FunctionGraph {
                         let traits = traits_of(unit, call);
                         if traits.no_return {
                             leave = Some(Leave::Call(inst));
-                        } else if call.must_tail {
+                        } else if is_in_tail_position(body, inst) {
                             leave = Some(Leave::Function(inst));
                         } else if traits.returns_twice {
                             let begin = Begin::Returned;
@@ -200,13 +203,46 @@ fn symbol_traits(unit: &Unit, symbol: Sym) -> Traits {
     }
 }
 
+/// Whether a call may reuse the frame, and nothing but a return follows in its
+/// block.
+pub fn is_in_tail_position(function: &Function, call: Inst) -> bool {
+    match function.insts[call].op.call().map(|call| call.tail) {
+        // What may stand between is a conversion of the result.
+        Some(Tail::Must) => true,
+        Some(Tail::May) => {
+            let next = function.insts.get(Inst::new(call.position() + 1));
+            next.is_some_and(|next| matches!(next.op, Op::Return))
+        }
+        Some(Tail::No) | None => false,
+    }
+}
+
+/// The call at the end of `block` that may reuse the frame, if nothing but a
+/// jump to a shared return follows: code generation gives each such call a
+/// return of its own.
+pub fn call_before_shared_return(function: &Function, block: Block) -> Option<Inst> {
+    let data = &function.blocks[block];
+    let (jump, call) = (data.terminator(), data.insts().nth_back(1)?);
+    let [target] = data.successors[..] else { return None };
+    let returns_only = |inst: Inst| matches!(function.insts[inst].op, Op::Phi { .. } | Op::Return);
+    let is_tail =
+        |call: &CallData| call.tail == Tail::May && !matches!(call.callee, Callee::Intrinsic(_));
+    (matches!(function.insts[jump].op, Op::Jump)
+        && matches!(&function.insts[call].op, Op::Call(call) if is_tail(call))
+        && function.blocks[target].insts().all(returns_only))
+    .then_some(call)
+}
+
 /// Whether an activation of `function` can end before its path does, other than
 /// by a fault or a kill: something is called that may exit, jump or unwind.
 pub fn can_be_left_early(function: &Function) -> bool {
-    function.insts.values().any(|inst| match &inst.op {
-        Op::Call(call) | Op::Invoke(call) | Op::AsmGoto(call) => {
-            !matches!(call.callee, Callee::Intrinsic(_))
-        }
-        _ => false,
+    function.blocks.iter().any(|(block, data)| {
+        let last = call_before_shared_return(function, block);
+        data.insts().any(|inst| {
+            let call = function.insts[inst].op.call();
+            call.is_some_and(|call| !matches!(call.callee, Callee::Intrinsic(_)))
+                && !is_in_tail_position(function, inst)
+                && last != Some(inst)
+        })
     })
 }

@@ -264,13 +264,17 @@ impl<'w, 'a> Thread<'w, 'a> {
         let mut above: Option<(usize, Ended)> = None;
         while self.stack.len() > depth {
             let mut activation = self.stack.pop().expect("it is longer than that");
+            let tail_called = self.take_tail_call(&mut activation, above);
             let leave = self.leave(&activation);
             let is_left = match (leave, above) {
                 (_, None | Some((_, Ended::Returned))) => true,
-                // Above is what was called and does not return.
-                (Some(Leave::Call(inst)), Some((callee, Ended::Otherwise))) => {
-                    self.calls(&activation, inst, callee)
-                }
+                _ if tail_called => true,
+                // Above is what was called, and does not return or has taken
+                // the frame over.
+                (
+                    Some(Leave::Call(inst) | Leave::Function(inst)),
+                    Some((callee, Ended::Otherwise)),
+                ) => self.calls(&activation, inst, callee),
                 (_, Some((_, Ended::Otherwise))) => false,
             };
             let mut ended = Ended::Otherwise;
@@ -279,8 +283,14 @@ impl<'w, 'a> Thread<'w, 'a> {
                 let body = self.body(activation.function);
                 let ends = match leave {
                     Leave::Function(inst) => {
-                        if !matches!(body.insts[inst].op, Op::Resume | Op::Unreachable) {
-                            ended = Ended::Returned;
+                        match body.insts[inst].op {
+                            Op::Resume | Op::Unreachable => {}
+                            // As what it called did.
+                            Op::Call(_) => {
+                                ended = above.map_or(Ended::Returned, |(_, ended)| ended);
+                            }
+                            _ if tail_called => {}
+                            _ => ended = Ended::Returned,
                         }
                         End::Exit
                     }
@@ -292,6 +302,28 @@ impl<'w, 'a> Thread<'w, 'a> {
             above = Some((activation.function, ended));
         }
         above.map(|(_, ended)| ended)
+    }
+
+    /// If what an activation called in tail position has not returned, the
+    /// activation ended with that call: it is taken to its return. Tells whether
+    /// that is so.
+    fn take_tail_call(
+        &mut self,
+        activation: &mut Activation,
+        above: Option<(usize, Ended)>,
+    ) -> bool {
+        let Some((callee, Ended::Otherwise)) = above else { return false };
+        let plan = self.plan(activation.function);
+        let Some((next, call)) = plan.and_then(|plan| plan.tail_call_of(activation.block)) else {
+            return false;
+        };
+        if !self.calls(activation, call, callee) {
+            return false;
+        }
+        self.finish_block(activation, None);
+        self.cross(activation, next);
+        activation.block = next;
+        true
     }
 
     /// As [`Self::finish_block`], for what stands before the place where the
@@ -320,7 +352,8 @@ impl<'w, 'a> Thread<'w, 'a> {
                 let callee = &self.unit(callee).symbols[self.body(callee).symbol].name;
                 unit.symbols[*symbol].name == *callee || is_unknown(unit, *symbol)
             }
-            _ => true,
+            Some(Callee::Indirect | Callee::Asm) => true,
+            Some(Callee::Intrinsic(_)) | None => false,
         }
     }
 }

@@ -8,8 +8,12 @@
 //! last increment into the count) is in the numbers here as far as the edges of
 //! the virtual ENTRY and EXIT go: they weigh nothing, so the spanning tree
 //! leaves them out before any other, and their increments become constants of
-//! a `SetSum` or a `CountPath`. The rest is constant propagation, which the
+//! a `SetSum` or a `CountSum`. The rest is constant propagation, which the
 //! compiler does once the sum is in registers.
+//!
+//! A last block in which nothing can go wrong (often no more than a return) has
+//! its path counted on the edges that lead to it: there the increment of the
+//! edge is part of the count, and often the sum is a constant.
 //!
 //! Decoding needs the graph and the cuts, not the tree: [`PathPlan::with_cuts`].
 
@@ -18,11 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use backtrail_graph::path_cuts::compute_cuts;
 use backtrail_graph::path_dag::{DagEdge, DagNode};
 use backtrail_graph::{Edge, Index, PathDag, PathIncrements, PathNumbering};
-use backtrail_ir::{Func, Function, Unit};
+use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
 
 use crate::frequency::guess_frequencies;
-use crate::function_graph::{Begin, FunctionGraph, Joint, Leave, Piece};
+use crate::function_graph::{Begin, FunctionGraph, Joint, Leave, Piece, call_before_shared_return};
 use crate::model::{End, Start};
 
 /// The numbered paths of a function.
@@ -32,6 +36,10 @@ pub struct PathPlan {
     cuts: BTreeSet<Edge>,
     dag: PathDag,
     numbering: PathNumbering,
+    /// The pieces whose paths are counted on the edges that lead to them.
+    early: Vec<bool>,
+    /// The calls in tail position before such an edge.
+    tail_calls: BTreeMap<Edge, Inst>,
 }
 
 /// A path as its number tells it.
@@ -60,7 +68,7 @@ impl PathPlan {
         let forced = graph.forced_cuts();
         let computed = graph.computed();
         let cuts = compute_cuts(&graph.flow, graph.entry(), &weights, limit, &forced, &computed);
-        Ok(Self::numbered(graph, cuts))
+        Ok(Self::numbered(&unit.functions[function], graph, cuts))
     }
 
     /// The same paths from the cuts that were made: see [`Self::cuts`].
@@ -69,21 +77,27 @@ impl PathPlan {
         let edges = graph.flow.edge_count();
         let cuts = cuts.iter().map(|&cut| cut as usize).filter(|&cut| cut < edges);
         let cuts = cuts.map(Edge::new).collect();
-        Ok(Self::numbered(graph, cuts))
+        Ok(Self::numbered(&unit.functions[function], graph, cuts))
     }
 
-    fn numbered(graph: FunctionGraph, cuts: BTreeSet<Edge>) -> Self {
-        let dag = PathDag::with_cuts(&graph.flow, graph.entry(), &cuts);
-        match PathNumbering::new(&dag) {
-            Some(numbering) => Self { graph, cuts, dag, numbering },
+    fn numbered(function: &Function, graph: FunctionGraph, mut cuts: BTreeSet<Edge>) -> Self {
+        let mut dag = PathDag::with_cuts(&graph.flow, graph.entry(), &cuts);
+        let numbering = PathNumbering::new(&dag).unwrap_or_else(|| {
             // Only cuts that were not computed here leave so many paths.
-            None => {
-                let all: BTreeSet<Edge> = graph.flow.edges().collect();
-                let dag = PathDag::with_cuts(&graph.flow, graph.entry(), &all);
-                let numbering = PathNumbering::new(&dag).expect("each edge is a path");
-                Self { graph, cuts: all, dag, numbering }
-            }
-        }
+            cuts = graph.flow.edges().collect();
+            dag = PathDag::with_cuts(&graph.flow, graph.entry(), &cuts);
+            PathNumbering::new(&dag).expect("each edge is a path")
+        });
+        let early = graph.pieces.indices().map(|piece| is_early(function, &graph, piece)).collect();
+        let early: Vec<bool> = early;
+        let tail_call = |edge: Edge| {
+            let is_early = early[graph.flow.target(edge).position()];
+            let block = graph.block(graph.flow.source(edge));
+            let call = is_early.then(|| call_before_shared_return(function, block)).flatten();
+            Some((edge, call?))
+        };
+        let tail_calls = graph.flow.edges().filter_map(tail_call).collect();
+        Self { graph, cuts, dag, numbering, early, tail_calls }
     }
 
     /// The graph of the function's pieces.
@@ -110,8 +124,10 @@ impl PathPlan {
     /// `weights`, by edge of [`Self::graph`], says how often each is taken.
     pub fn probes(&self, weights: &[u64], first: u32) -> Result<Vec<Probe>, LeftOut> {
         let weight = |edge: Edge| match self.dag.kind(edge) {
+            DagEdge::Flow(flow) if self.early[self.graph.flow.target(flow).position()] => 0,
             DagEdge::Flow(flow) => weights[flow.position()].max(1),
-            // Constants of a count or of an initial sum: they cost nothing.
+            // Constants of a count or of an initial sum: they cost nothing, as
+            // the increments before a count on an edge do.
             _ => 0,
         };
         let dag_weights: Vec<u64> = self.dag.graph().edges().map(weight).collect();
@@ -129,6 +145,7 @@ impl PathPlan {
 
     /// Turns increments into probes.
     fn place(&self, increments: &PathIncrements, first: u32) -> Vec<Probe> {
+        let first = i64::from(first);
         let edges = || self.dag.graph().edges().map(|edge| (edge, increments.increment(edge)));
         let starts: BTreeMap<usize, i64> = edges()
             .filter(|(edge, _)| self.dag.kind(*edge) == DagEdge::LoopStart)
@@ -142,30 +159,57 @@ impl PathPlan {
         };
         for (edge, add) in edges() {
             match self.dag.kind(edge) {
-                DagEdge::Enter => probe(Place::Entry, Action::SetSum(add)),
+                DagEdge::Enter => probe(Place::Entry, Action::SetSum(first + add)),
                 DagEdge::LoopStart => {}
-                DagEdge::Flow(flow) if add != 0 => probe(place_of(flow), Action::AddSum(add)),
-                DagEdge::Flow(_) => {}
+                DagEdge::Flow(flow) => {
+                    let target = self.graph.flow.target(flow);
+                    if let Some(last) = self.last_step(increments, target) {
+                        let call = self.tail_calls.get(&flow);
+                        let place = call.map_or_else(|| place_of(flow), |&it| Place::Before(it));
+                        probe(place, Action::CountSum(add + last));
+                    } else if add != 0 {
+                        probe(place_of(flow), Action::AddSum(add));
+                    }
+                }
                 DagEdge::LoopEnd(flow) => {
-                    let next = starts[&self.graph.flow.target(flow).position()];
+                    let target = self.graph.flow.target(flow);
+                    let next = starts[&target.position()];
                     let (before, behind) = match self.graph.joint(flow) {
                         Joint::Jump(inst) => (Place::Before(inst), Place::Before(inst)),
                         Joint::Twice(inst) => (Place::Before(inst), Place::After(inst)),
                         Joint::Edge | Joint::Computed => (place_of(flow), place_of(flow)),
                     };
-                    probe(before, Action::CountPath { first, add });
-                    probe(behind, Action::SetSum(next));
+                    probe(before, Action::CountSum(add));
+                    match self.last_step(increments, target) {
+                        // The next path is that one piece.
+                        Some(last) => {
+                            probe(behind, Action::SetSum(first + next));
+                            probe(behind, Action::CountSum(last));
+                        }
+                        None => probe(behind, Action::SetSum(first + next)),
+                    }
                 }
                 DagEdge::Leave => {
                     let piece = Piece::new(self.dag.graph().source(edge).position());
+                    if self.early[piece.position()] {
+                        continue;
+                    }
                     let leave = self.graph.pieces[piece].leave;
                     let (Leave::Function(inst) | Leave::Call(inst)) =
                         leave.expect("a piece without successors says how it is left");
-                    probe(Place::Before(inst), Action::CountPath { first, add });
+                    probe(Place::Before(inst), Action::CountSum(add));
                 }
             }
         }
         probes
+    }
+
+    /// What is added to the sum behind a piece whose paths are counted on the
+    /// edges that lead to it.
+    fn last_step(&self, increments: &PathIncrements, piece: Piece) -> Option<i64> {
+        let out = self.dag.graph().out_edges(DagNode::new(piece.position()));
+        let leave = out.first().filter(|_| self.early[piece.position()])?;
+        Some(increments.increment(*leave))
     }
 
     /// The path with this number, if one has it.
@@ -262,13 +306,23 @@ impl PathPlan {
     }
 
     /// The edges of the graph that leave a block.
-    pub fn edges_of(&self, block: backtrail_ir::Block) -> impl Iterator<Item = Edge> {
+    pub fn edges_of(&self, block: Block) -> impl Iterator<Item = Edge> {
         // The pieces of a block are next to each other.
         let pieces = &self.graph.pieces;
         let at = pieces.values().as_slice().partition_point(|piece| piece.block < block);
         let own =
             (at..pieces.len()).map(Piece::new).take_while(move |it| pieces[*it].block == block);
         own.flat_map(|piece| self.graph.flow.out_edges(piece).iter().copied())
+    }
+
+    /// The call in tail position that ends `block`, behind which only a shared
+    /// return follows: the activation ends with it, and is counted as having
+    /// reached that return.
+    pub fn tail_call_of(&self, block: Block) -> Option<(Block, Inst)> {
+        let found =
+            self.edges_of(block).find_map(|edge| Some((edge, *self.tail_calls.get(&edge)?)));
+        let (edge, call) = found.filter(|(edge, _)| !self.ends_path(*edge))?;
+        Some((self.graph.block(self.graph.flow.target(edge)), call))
     }
 
     /// Whether a path ends with this edge of the graph.
@@ -283,6 +337,33 @@ impl PathPlan {
         weigh(&unit.functions[function], &self.graph, taken)
     }
 }
+
+/// Whether the paths that end with a piece may be counted on the edges that
+/// lead to it: it is a whole block that leaves the function, nothing in it can
+/// fail or go elsewhere, and all its edges have a place.
+fn is_early(function: &Function, graph: &FunctionGraph, piece: Piece) -> bool {
+    let data = graph.pieces[piece];
+    let into = graph.flow.in_edges(piece);
+    let returns = match data.leave {
+        Some(Leave::Function(inst)) => matches!(function.insts[inst].op, Op::Return),
+        _ => false,
+    };
+    let is_harmless = |inst: Inst| match &function.insts[inst].op {
+        Op::Phi { .. } | Op::Select | Op::Compare | Op::Address { .. } | Op::Return => true,
+        Op::Compute { opcode } => !DIVISIONS.contains(opcode),
+        _ => false,
+    };
+    returns
+        && data.begin == Begin::Block
+        && piece != graph.entry()
+        && !into.is_empty()
+        && into.iter().all(|&edge| graph.joint(edge) == Joint::Edge)
+        && function.blocks[data.block].insts().all(is_harmless)
+}
+
+/// LLVM's C API opcode numbers of what can fail by itself: `udiv`, `sdiv`,
+/// `urem`, `srem`.
+const DIVISIONS: [u16; 4] = [14, 15, 17, 18];
 
 /// How often edges between blocks are taken; those that are missing, never.
 pub type BlockEdges = BTreeMap<(u32, u32), u64>;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use backtrail_graph::{Edge, Index};
 use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
-use backtrail_profile::function_graph::{Joint, traits_of};
+use backtrail_profile::function_graph::{Joint, is_in_tail_position, traits_of};
 use backtrail_profile::model::{End, Start};
 use backtrail_profile::path_plan::{DecodedPath, PathPlan};
 use backtrail_testkit::random_unit::{self, Size};
@@ -41,10 +41,9 @@ impl Walk<'_> {
                     let sum = self.sum.expect("the sum is set before it is added to");
                     self.sum = Some(sum.wrapping_add(add));
                 }
-                Action::CountPath { first, add } => {
-                    assert_eq!(first, FIRST);
+                Action::CountSum(add) => {
                     let sum = self.sum.expect("the sum is set before it is counted");
-                    let number = sum.wrapping_add(add) as u64;
+                    let number = sum.wrapping_add(add).wrapping_sub(FIRST.into()) as u64;
                     assert!(number < self.plan.count(), "counter {number} is out of bounds");
                     *self.counts.entry(number).or_default() += 1;
                     // Stale from here on: nothing may use it.
@@ -83,7 +82,7 @@ impl Walk<'_> {
                         if traits.no_return {
                             return self.end(End::Call, Start::Entry, None);
                         }
-                        if call.must_tail {
+                        if is_in_tail_position(self.function, inst) {
                             return self.end(End::Exit, Start::Entry, None);
                         }
                         if traits.returns_twice {

@@ -6,7 +6,7 @@
 use backtrail_graph::{Index, IndexMap};
 use backtrail_ir::{
     Access, Block, BlockData, CallData, Callee, Comdat, Func, Function, Inst, InstData, Linkage,
-    Loc, Location, Op, Sym, Symbol, SymbolKind, Traits, Unit, Value, Visibility,
+    Loc, Location, Op, Sym, Symbol, SymbolKind, Tail, Traits, Unit, Value, Visibility,
 };
 use fastrand::Rng;
 
@@ -353,7 +353,14 @@ impl<'a> Body<'a> {
             }
             _ => Callee::Direct(sym),
         };
-        CallData { callee, traits: traits(self.rng), must_tail: self.rng.u8(0..6) == 0 }
+        CallData {
+            callee,
+            traits: traits(self.rng),
+            tail: *self
+                .rng
+                .choice(&[Tail::No, Tail::No, Tail::May, Tail::Must])
+                .unwrap_or(&Tail::No),
+        }
     }
 
     fn terminator(&mut self, block: usize) -> Op {

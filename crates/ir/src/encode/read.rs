@@ -327,7 +327,7 @@ fn call(reader: &mut Reader<'_>, kind: u64) -> Result<CallData, Error> {
         callee::INDIRECT => Callee::Indirect,
         _ => Callee::Asm,
     };
-    Ok(CallData { callee, traits: tags::traits(bits), must_tail: bits & tags::MUST_TAIL != 0 })
+    Ok(CallData { callee, traits: tags::traits(bits), tail: tags::tail(bits) })
 }
 
 fn operand(reader: &mut Reader<'_>, inst: Inst) -> Result<Value, Error> {

@@ -1,6 +1,6 @@
 //! The numbers by which streams tell kinds apart.
 
-use crate::{CallData, Callee, Linkage, Op, Traits, Visibility};
+use crate::{CallData, Callee, Linkage, Op, Tail, Traits, Visibility};
 
 /// The linkages by number.
 pub(super) const LINKAGES: [Linkage; 8] = [
@@ -114,7 +114,26 @@ pub(super) fn traits(bits: u64) -> Traits {
 }
 
 /// The bits behind those of traits, for calls.
-pub(super) const MUST_TAIL: u64 = 1 << 6;
+const MAY_TAIL: u64 = 1 << 6;
+const MUST_TAIL: u64 = 1 << 7;
+
+/// Whether a call reuses the caller's frame, as bits.
+pub(super) fn tail_bits(tail: Tail) -> u64 {
+    match tail {
+        Tail::No => 0,
+        Tail::May => MAY_TAIL,
+        Tail::Must => MUST_TAIL,
+    }
+}
+
+/// What `bits` say of it.
+pub(super) fn tail(bits: u64) -> Tail {
+    match (bits & MUST_TAIL != 0, bits & MAY_TAIL != 0) {
+        (true, _) => Tail::Must,
+        (false, true) => Tail::May,
+        (false, false) => Tail::No,
+    }
+}
 
 /// The kind of a call's callee.
 pub(super) fn callee_kind(call: &CallData) -> u64 {

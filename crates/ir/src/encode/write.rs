@@ -264,8 +264,7 @@ fn access(writer: &mut Writer, access: &Access, plain: u64, flagged: u64) -> u64
 }
 
 fn call(writer: &mut Writer, call: &CallData, tag: u64) -> u64 {
-    let must_tail = if call.must_tail { tags::MUST_TAIL } else { 0 };
-    writer.put(Column::Traits, tags::trait_bits(call.traits) | must_tail);
+    writer.put(Column::Traits, tags::trait_bits(call.traits) | tags::tail_bits(call.tail));
     if let Callee::Direct(sym) | Callee::Intrinsic(sym) = call.callee {
         writer.put(Column::Callee, sym.position() as u64);
     }

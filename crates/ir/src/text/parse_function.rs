@@ -5,8 +5,8 @@ use backtrail_graph::IndexMap;
 use super::opcode;
 use super::parse::Parser;
 use crate::{
-    Access, Block, BlockData, CallData, Callee, Error, Function, Inst, InstData, Op, Sym, Traits,
-    Value,
+    Access, Block, BlockData, CallData, Callee, Error, Function, Inst, InstData, Op, Sym, Tail,
+    Traits, Value,
 };
 
 impl Parser<'_> {
@@ -161,10 +161,12 @@ impl Parser<'_> {
         } else {
             Callee::Direct(self.index()?)
         };
-        let mut call = CallData { callee, traits: Traits::default(), must_tail: false };
+        let mut call = CallData { callee, traits: Traits::default(), tail: Tail::No };
         loop {
-            if self.peek_word() == Some("must_tail") {
-                self.set(&mut call.must_tail)?;
+            if call.tail == Tail::No && self.accept("may_tail")? {
+                call.tail = Tail::May;
+            } else if call.tail == Tail::No && self.accept("must_tail")? {
+                call.tail = Tail::Must;
             } else if !self.accept_trait(&mut call.traits)? {
                 return Ok(call);
             }

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use super::{LINKAGES, TRAITS, opcode};
 use crate::{
     Access, Block, BlockData, CallData, Callee, Func, Function, Inst, Loc, Op, Symbol, SymbolKind,
-    Traits, Unit, Value, Visibility,
+    Tail, Traits, Unit, Value, Visibility,
 };
 
 /// Prints `unit`, which must be one that verifies.
@@ -231,9 +231,11 @@ fn write_call(out: &mut String, word: &str, call: &CallData) -> fmt::Result {
         Callee::Asm => write!(out, "{word} asm")?,
     }
     write_traits(out, call.traits);
-    if call.must_tail {
-        out.push_str(" must_tail");
-    }
+    out.push_str(match call.tail {
+        Tail::No => "",
+        Tail::May => " may_tail",
+        Tail::Must => " must_tail",
+    });
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Bodies of functions.
 
 use backtrail_ir::{
-    Access, Block, BlockData, CallData, Callee, Function, Inst, InstData, Op, Value,
+    Access, Block, BlockData, CallData, Callee, Function, Inst, InstData, Op, Tail, Value,
 };
 use backtrail_ir::{Index, IndexMap};
 use backtrail_llvm_ffi as ffi;
@@ -205,7 +205,11 @@ impl Body<'_, '_> {
         CallData {
             callee,
             traits: backtrail_ir::Traits { variadic: call.signature().is_variadic(), ..traits },
-            must_tail: call.is_must_tail(),
+            tail: match (call.is_must_tail(), call.may_be_tail()) {
+                (true, _) => Tail::Must,
+                (false, true) => Tail::May,
+                (false, false) => Tail::No,
+            },
         }
     }
 

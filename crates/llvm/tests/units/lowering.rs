@@ -138,7 +138,8 @@ fn control_flow_is_lowered() {
 
         assert_eq!(unit.called("indirect"), ["(indirect)"]);
         // Optimised, it is a loop.
-        let has_tail_call = unit.calls("counted").iter().any(|it| it.must_tail);
+        let has_tail_call =
+            unit.calls("counted").iter().any(|it| it.tail == backtrail_ir::Tail::Must);
         assert_eq!(has_tail_call, flag == "-O0");
         assert!(unit.function("bare").traits.naked);
         assert_eq!(unit.function("loops").traits.opt_none, flag == "-O0");
