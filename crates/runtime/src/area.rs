@@ -28,7 +28,7 @@ const NAME_BYTES: usize = 40;
 
 /// What must be free above an area that is mapped at an address above its
 /// original: the stack grows down from there.
-const ROOM_ABOVE: usize = 256 << 20;
+const ROOM_ABOVE: usize = 64 << 20;
 
 /// A module's area in a copy.
 pub(crate) struct Area<'a> {

@@ -29,6 +29,9 @@ const PROBES: usize = 8;
 /// some, too.
 const MOST_AREAS: usize = 8192;
 
+/// More than the dynamic linker takes in memory.
+const LINKER_BYTES: usize = 1 << 20;
+
 type Numbered<'a> = (usize, &'a ThreadCopy);
 
 /// The copy for the calling thread, at which its `%gs` base points afterwards.
@@ -95,10 +98,12 @@ fn make(registry: &'static Registry) -> Result<Numbered<'static>, Error> {
         return Err(sys::ENOMEM);
     }
     let new = registry.free_copy().ok_or(sys::ENOMEM)?;
+    let told = registry.auxiliary();
     let range = Range {
         low: registry.entries().map(|(_, entry)| entry.area()).min().unwrap_or(0),
         high: registry.entries().map(|(_, entry)| entry.area() + entry.bytes()).max().unwrap_or(0),
-        downwards: registry.has_base_instructions(),
+        libraries: if told.linker == 0 { 0 } else { told.linker.saturating_add(LINKER_BYTES) },
+        downwards: told.base_instructions,
     };
     loop {
         let from = registry.next_distance.load(Ordering::Relaxed);

@@ -24,7 +24,7 @@ use backtrail_abi::log::Incomplete;
 use crate::file::Failure;
 use crate::lock::{Guard, Lock};
 use crate::process::{Control, Kept};
-use crate::sys::{self, PAGE};
+use crate::sys::{self, Auxiliary, PAGE};
 
 /// Modules at once in a process.
 pub(crate) const MODULES: usize = 512;
@@ -169,8 +169,9 @@ pub(crate) struct Registry {
     /// Entries and copies up to here are or were used.
     entries_end: AtomicUsize,
     copies_end: AtomicUsize,
-    /// 2 if bases may be set by an instruction, 1 if not, 0 if nobody asked.
+    /// What the kernel told, with 1 added to the first; 0 if nobody asked.
     base_instructions: AtomicU32,
+    linker: AtomicUsize,
     /// Where to look for the next distance, and for the next dead thread.
     pub(crate) next_distance: AtomicU64,
     pub(crate) hand: AtomicUsize,
@@ -296,15 +297,21 @@ impl Registry {
         unsafe { &mut *self.own().scratch.get() }
     }
 
-    /// Whether threads may have negative bases. Under the lock.
-    pub(crate) fn has_base_instructions(&self) -> bool {
+    /// What the kernel told this program. Under the lock.
+    pub(crate) fn auxiliary(&self) -> Auxiliary {
         if self.base_instructions.load(Ordering::Relaxed) == 0 {
             // SAFETY: under the lock, and not used by whoever asks.
             let scratch = unsafe { self.scratch() };
-            let has = sys::has_base_instructions(scratch);
-            self.base_instructions.store(1 + u32::from(has), Ordering::Relaxed);
+            // Read by a system call, which may fail.
+            scratch.iter_mut().for_each(|word| *word = 0);
+            let found = sys::auxiliary(scratch);
+            self.linker.store(found.linker, Ordering::Relaxed);
+            self.base_instructions.store(1 + u32::from(found.base_instructions), Ordering::Relaxed);
         }
-        self.base_instructions.load(Ordering::Relaxed) == 2
+        Auxiliary {
+            base_instructions: self.base_instructions.load(Ordering::Relaxed) == 2,
+            linker: self.linker.load(Ordering::Relaxed),
+        }
     }
 
     /// The entries in use.

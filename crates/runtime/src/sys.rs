@@ -261,11 +261,21 @@ pub(crate) fn segment_base() -> Result<usize, Error> {
     unsafe { call(158, [GET_GS, &raw mut base as usize, 0, 0, 0, 0]) }.map(|_| base)
 }
 
-/// Whether a program may set the base to any address by an instruction, as
-/// `AT_HWCAP2` says (Linux 5.9; `Documentation/arch/x86/x86_64/fsgs.rst`).
-/// Pairs of words are read into `vector`.
-pub(crate) fn has_base_instructions(vector: &mut [u64]) -> bool {
+/// What the kernel tells a program at its start.
+#[derive(Clone, Copy)]
+pub(crate) struct Auxiliary {
+    /// Programs may set the bases of segments to any address by an instruction,
+    /// as `AT_HWCAP2` says (Linux 5.9;
+    /// `Documentation/arch/x86/x86_64/fsgs.rst`).
+    pub(crate) base_instructions: bool,
+    /// Where the dynamic linker is, 0 if there is none.
+    pub(crate) linker: usize,
+}
+
+/// Reads what the kernel tells, by way of `vector`.
+pub(crate) fn auxiliary(vector: &mut [u64]) -> Auxiliary {
     const GET_AUXILIARY_VECTOR: usize = 0x4155_5856;
+    const BASE: u64 = 7;
     const HARDWARE_CAPABILITIES_2: u64 = 26;
     const FSGSBASE: u64 = 2;
     let bytes = size_of_val(vector);
@@ -274,14 +284,21 @@ pub(crate) fn has_base_instructions(vector: &mut [u64]) -> bool {
     if unsafe { call(157, [GET_AUXILIARY_VECTOR, address, bytes, 0, 0, 0]) }.is_err() {
         // Kernels before 6.4.
         let here = Descriptor(AT_FDCWD);
-        let path = Path(b"/proc/self/auxv\0");
-        let Ok(file) = open(here, path, O_RDONLY, 0) else { return false };
-        // SAFETY: as above.
-        let _ = unsafe { call(0, [file.0 as usize, address, bytes, 0, 0, 0]) };
-        close(file);
+        if let Ok(file) = open(here, Path(b"/proc/self/auxv\0"), O_RDONLY, 0) {
+            // SAFETY: as above.
+            let _ = unsafe { call(0, [file.0 as usize, address, bytes, 0, 0, 0]) };
+            close(file);
+        }
     }
-    let pairs = vector.as_chunks().0;
-    pairs.iter().any(|[kind, value]| *kind == HARDWARE_CAPABILITIES_2 && value & FSGSBASE != 0)
+    let mut found = Auxiliary { base_instructions: false, linker: 0 };
+    for [kind, value] in vector.as_chunks().0 {
+        match *kind {
+            BASE => found.linker = *value as usize,
+            HARDWARE_CAPABILITIES_2 => found.base_instructions = value & FSGSBASE != 0,
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Sets the base of the calling thread's `%gs` segment. The system call takes
@@ -289,7 +306,7 @@ pub(crate) fn has_base_instructions(vector: &mut [u64]) -> bool {
 ///
 /// # Safety
 /// Whatever the thread reaches through the segment is at the new base, too. For
-/// a negative base, [`has_base_instructions`] must hold.
+/// a negative base, [`Auxiliary::base_instructions`] must hold.
 pub(crate) unsafe fn set_segment_base(base: usize) -> Result<(), Error> {
     const SET_GS: usize = 0x1001;
     if (base as isize) < 0 {

@@ -128,8 +128,14 @@ fn a_library_alone_has_a_record() {
 fn a_library_that_is_loaded_while_threads_run() {
     let libraries = [Library::new(&[]), Library::new(&["-DCONSTRUCTOR"]), Library::hidden()];
     for library in libraries {
-        for arguments in [&[library.path().as_str()][..], &[&library.path(), "thread"]] {
-            let program = Program::with("count_loads_library", "clang-19", &["-O2", EXPORTED]);
+        for (kind, arguments) in [
+            ("-pie", &[library.path().as_str()][..]),
+            ("-pie", &[&library.path(), "thread"]),
+            ("-no-pie", &[&library.path()]),
+            ("-no-pie", &[&library.path(), "thread"]),
+        ] {
+            let options = ["-O2", kind, EXPORTED];
+            let program = Program::with("count_loads_library", "clang-19", &options);
             program.run(arguments, 0);
             let all = check(&program);
             assert_eq!(all.len(), 2, "a process and its child");
