@@ -164,10 +164,11 @@ fn nothing_is_left_after_an_interruption() {
     let project = two_files();
     for (signal, status) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
         // The compiler waits for what it includes. In the background an
-        // interrupt is ignored, unless one says otherwise.
+        // interrupt is ignored, and under nohup a hang-up, unless one says
+        // otherwise.
         let script = format!(
             "mkfifo pipe; echo '#include \"pipe\"' > waits.c; \
-             setsid env --default-signal=INT $CC -c waits.c -o waits.o & pid=$!; \
+             setsid env --default-signal=INT,HUP $CC -c waits.c -o waits.o & pid=$!; \
              for i in $(seq 200); do ls $TMPDIR | grep -q . && break; sleep 0.05; done; \
              ls -d $TMPDIR/backtrail-cc-*/unit-0 > /dev/null; \
              kill -{signal} -$pid; wait $pid; echo $?; ls $TMPDIR waits.o; rm pipe waits.c"
