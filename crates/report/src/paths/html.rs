@@ -197,13 +197,13 @@ impl Page<'_> {
     }
 
     fn functions(&self, out: &mut String) {
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<table id=\"functions\"><thead><tr><th data-kind=\"n\" aria-sort=\"descending\" \
              title=\"share of all {}\">share</th><th>function</th>\
              <th class=\"n\" data-kind=\"n\" title=\"how often it was entered\">entries</th>\
              <th class=\"n\" data-kind=\"n\" title=\"paths taken of acyclic paths\">paths</th>\
-             </tr></thead><tbody>\n",
+             </tr></thead><tbody>",
             self.by()
         );
         for (place, &index) in self.functions.iter().enumerate() {
