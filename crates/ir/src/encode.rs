@@ -123,6 +123,7 @@ mod tests {
             line,
             column: 1,
             scope: "x".repeat(2_000),
+            scope_line: 1,
             inlined_at: None,
         };
         Unit {

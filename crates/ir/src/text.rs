@@ -52,7 +52,7 @@
 //!           | "to" sN                                               (alias)
 //!           | "by" sN                                               (ifunc)
 //! trait     = "no_return" | "no_unwind" | "returns_twice" | "naked" | "opt_none" | "variadic"
-//! location  = locN "=" fileN ":" LINE ":" COLUMN "in" STRING ["at" locN]
+//! location  = locN "=" fileN ":" LINE ":" COLUMN "in" STRING ["from" LINE] ["at" locN]
 //! function  = "function" fN sN "parameters" NUMBER trait* ["at" locN] "{" block* "}"
 //! block     = bN ["landing_pad"] ":" inst*
 //! inst      = iN ["="] op ["(" [value ("," value)*] ")"] ["->" bN ("," bN)*] ["@" locN]

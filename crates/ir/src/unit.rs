@@ -344,6 +344,8 @@ pub struct Location {
     /// The function of the source the position is in (linkage name if it has
     /// one), which after inlining is not the function the instruction is in.
     pub scope: String,
+    /// The line on which that function is defined, 0 if unknown.
+    pub scope_line: u32,
     /// The position of the call that was inlined.
     pub inlined_at: Option<Loc>,
 }

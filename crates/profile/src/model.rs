@@ -49,6 +49,8 @@ pub struct Location {
     pub column: u32,
     /// The function of the source, by linkage name.
     pub scope: String,
+    /// The line on which that function is defined, 0 if unknown.
+    pub scope_line: u32,
     /// The position of the call that was inlined, by number; smaller than this
     /// position's own number.
     pub inlined_at: Option<u32>,

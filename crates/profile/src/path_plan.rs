@@ -305,6 +305,13 @@ impl PathPlan {
         (if is_cut { End::Cut(to) } else { End::Loop(to) }, starts)
     }
 
+    /// Whether a path that ends with `block` is counted before it: nothing can
+    /// happen in it but a return.
+    pub fn is_counted_early(&self, block: Block) -> bool {
+        let mut pieces = self.graph.pieces.iter();
+        pieces.any(|(piece, data)| data.block == block && self.early[piece.position()])
+    }
+
     /// The edges of the graph that leave a block.
     pub fn edges_of(&self, block: Block) -> impl Iterator<Item = Edge> {
         // The pieces of a block are next to each other.

@@ -250,6 +250,7 @@ impl UnitLocations<'_> {
                         line: data.line,
                         column: data.column,
                         scope: data.scope.clone(),
+                        scope_line: data.scope_line,
                         inlined_at: number,
                     };
                     let next = self.all.list.len() as u32;

@@ -121,6 +121,10 @@ impl Walk<'_> {
             self.step(block, to);
             block = to;
         }
+        // It is left here, unless nothing can keep it from returning.
+        if self.plan.is_counted_early(block) {
+            self.end(End::Exit, Start::Entry, None);
+        }
     }
 
     fn step(&mut self, from: Block, to: Block) {

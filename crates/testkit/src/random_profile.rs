@@ -54,7 +54,14 @@ fn function(rng: &mut Rng, profile: &mut Profile, number: usize, blocks: usize) 
     let first = 1 + 100 * number as u32;
     let mut locate = |line, inlined_at: Option<u32>| {
         let scope = if inlined_at.is_some() { "inlined".to_owned() } else { name.clone() };
-        profile.locations.push(Location { file, line, column: 0, scope, inlined_at });
+        profile.locations.push(Location {
+            file,
+            line,
+            column: 0,
+            scope,
+            scope_line: 0,
+            inlined_at,
+        });
         profile.locations.len() as u32 - 1
     };
     let location = locate(first, None);

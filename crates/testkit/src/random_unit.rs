@@ -130,6 +130,7 @@ fn locations(rng: &mut Rng, unit: &Unit, size: Size) -> IndexMap<Loc, Location> 
             line: if rng.u8(0..9) == 0 { rng.u32(..) } else { rng.u32(0..2000) },
             column: rng.u32(0..80),
             scope: string(rng),
+            scope_line: rng.u32(0..3),
             inlined_at: (ranks[outer] < ranks[at]).then(|| Loc::new(outer)),
         }
     };

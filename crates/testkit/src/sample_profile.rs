@@ -72,7 +72,7 @@ pub fn other_profile(file: &str) -> Profile {
 fn locate(profile: &mut Profile, line: u32, scope: &str, inlined_at: Option<u32>) -> u32 {
     let column = 5;
     let scope = scope.to_owned();
-    profile.locations.push(Location { file: 0, line, column, scope, inlined_at });
+    profile.locations.push(Location { file: 0, line, column, scope, scope_line: 0, inlined_at });
     profile.locations.len() as u32 - 1
 }
 

@@ -40,6 +40,7 @@ fn unit(functions: &[&[&[Option<u32>]]]) -> Unit {
                         file,
                         line,
                         column: 0,
+                        scope_line: 0,
                         scope: "f".into(),
                         inlined_at: None,
                     })

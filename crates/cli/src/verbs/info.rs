@@ -11,15 +11,13 @@ use backtrail_build::carry::unit::{Damaged, IrState, UnitRecord};
 use backtrail_build::variant::build_id_text;
 use backtrail_ir::{Func, Unit};
 use backtrail_machine::elf::Kind;
-use backtrail_plan::block_log;
+use backtrail_plan::{LeftOut, block_log};
+use backtrail_profile::path_plan::PathPlan;
+use backtrail_profile::unit_plan::DEFAULT_LIMIT;
 use serde::Serialize;
 
 use crate::args;
 use crate::style::{bold, demangle, dim, number, size, table};
-
-/// Functions with more acyclic paths than this are cut into pieces, so that a
-/// plain array of counters stays exact.
-const WHOLE_PATHS: u128 = 1 << 16;
 
 /// The document of `--json`.
 #[derive(Serialize)]
@@ -186,10 +184,10 @@ fn function_row(record: &UnitRecord, model: &Unit, function: Func) -> FunctionRo
     let name = &model.symbols[data.symbol].name;
     let location = data.location.map(|location| &model.locations[location]);
     let paths = data.acyclic_paths();
-    let instrumented = match block_log::left_out(model, function) {
-        Some(why) => format!("no: {why}"),
-        None if paths.is_at_most(WHOLE_PATHS) => "whole".to_owned(),
-        None => "cut".to_owned(),
+    let instrumented = match plan_paths(model, function) {
+        Err(why) => format!("no: {why}"),
+        Ok(plan) if plan.is_cut() => "cut".to_owned(),
+        Ok(_) => "whole".to_owned(),
     };
     FunctionRow {
         id: format!("{}#{name}", record.meta.name),
@@ -203,6 +201,16 @@ fn function_row(record: &UnitRecord, model: &Unit, function: Func) -> FunctionRo
         acyclic_paths: paths.lower_bound().to_string(),
         instrumented,
     }
+}
+
+/// How the paths of a function would be counted.
+fn plan_paths(model: &Unit, function: Func) -> Result<PathPlan, LeftOut> {
+    if let Some(why) = block_log::left_out(model, function) {
+        return Err(why);
+    }
+    let plan = PathPlan::new(model, function, DEFAULT_LIMIT, None)?;
+    plan.probes(&plan.weights(model, function, None), 0)?;
+    Ok(plan)
 }
 
 fn print(out: &mut impl Write, document: &Document, functions: bool) -> io::Result<()> {
@@ -239,7 +247,7 @@ fn print(out: &mut impl Write, document: &Document, functions: bool) -> io::Resu
         "  functions  {} whole, {} cut (over {} acyclic paths), {} not instrumented",
         ways("whole"),
         ways("cut"),
-        number(WHOLE_PATHS),
+        number(DEFAULT_LIMIT),
         ways("no"),
     )?;
     if !document.relinkable && document.variant.is_none() {

@@ -33,6 +33,8 @@ pub(super) enum Column {
     LocationText,
     /// Scopes of locations, as numbers of strings.
     LocationScope,
+    /// The lines on which these functions are defined.
+    LocationScopeLine,
     /// What locations are inlined at.
     LocationOuter,
     /// Symbols, parameters and locations of functions.

@@ -154,11 +154,12 @@ fn location(
     let file = File::new(reader.take_step(Column::LocationFile, file)? as usize);
     let line = reader.take_step(Column::LocationLine, line)?;
     let column = reader.take_u32(Column::LocationText)?;
+    let scope_line = reader.take_u32(Column::LocationScopeLine)?;
     let back = reader.take_signed(Column::LocationOuter)?;
     let outer = (loc.position() as i64).checked_sub(back).and_then(|it| u32::try_from(it).ok());
     let outer = outer.ok_or(Error::Corrupt { what: "an index is out of range" })?;
     let inlined_at = (back != 0).then(|| Loc::new(outer as usize));
-    Ok(Location { file, line, column, scope, inlined_at })
+    Ok(Location { file, line, column, scope, scope_line, inlined_at })
 }
 
 /// What goes on from function to function.

@@ -131,6 +131,7 @@ fn location(writer: &mut Writer, loc: Loc, location: &Location, before: Option<&
     writer.put_step(Column::LocationFile, file, location.file.position());
     writer.put_step(Column::LocationLine, line as usize, location.line as usize);
     writer.put(Column::LocationText, u64::from(location.column));
+    writer.put(Column::LocationScopeLine, u64::from(location.scope_line));
     // None is 0, which is the distance of no other position.
     let outer = location.inlined_at.map_or(loc, |outer| outer);
     writer.put_step(Column::LocationOuter, outer.position(), loc.position());

@@ -313,8 +313,9 @@ impl<'a> Parser<'a> {
         let column = self.number()?;
         self.word("in")?;
         let scope = self.string()?;
+        let scope_line = if self.accept("from")? { self.number()? } else { 0 };
         let inlined_at = if self.accept("at")? { Some(self.index()?) } else { None };
-        Ok(Location { file, line, column, scope, inlined_at })
+        Ok(Location { file, line, column, scope, scope_line, inlined_at })
     }
 }
 

@@ -34,6 +34,9 @@ fn write_unit(out: &mut String, unit: &Unit) -> fmt::Result {
     for (loc, location) in unit.locations.iter() {
         let (file, line, column) = (location.file, location.line, location.column);
         write!(out, "{loc} = {file}:{line}:{column} in {}", Quoted(&location.scope))?;
+        if location.scope_line != 0 {
+            write!(out, " from {}", location.scope_line)?;
+        }
         if let Some(outer) = location.inlined_at {
             write!(out, " at {outer}")?;
         }

@@ -35,6 +35,8 @@ pub struct Locations {
 struct Scope {
     file: File,
     name: usize,
+    /// The line of the function's definition.
+    line: u32,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -101,6 +103,7 @@ impl Locations {
             line: key.line,
             column: key.column,
             scope: self.names[key.scope.name].clone(),
+            scope_line: key.scope.line,
             inlined_at: key.inlined_at,
         });
         self.known.insert(key, loc);
@@ -113,16 +116,18 @@ impl Locations {
             return *known;
         }
         let file = self.file(scope.and_then(Metadata::file));
-        let mut name = None;
+        let (mut name, mut line) = (None, 0);
         let mut next = scope;
         while let Some(it) = next {
             if it.kind() == MetadataKind::Subprogram {
                 let linkage_name = self.linkage_names.get(&it.id()).cloned();
                 name = linkage_name.or_else(|| it.subprogram_name());
+                line = it.subprogram_line().unwrap_or(0);
                 break;
             }
             if let Some(known) = self.scopes.get(&it.id()) {
                 name = Some(self.names[known.name].clone());
+                line = known.line;
                 break;
             }
             next = it.enclosing_scope();
@@ -132,7 +137,7 @@ impl Locations {
             self.names.push(name.clone());
             self.names.len() - 1
         });
-        let result = Scope { file, name: number };
+        let result = Scope { file, name: number, line };
         if let Some(scope) = scope {
             self.scopes.insert(scope.id(), result);
         }

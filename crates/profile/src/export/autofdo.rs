@@ -15,9 +15,8 @@
 //! there, since a sample is taken at one instruction, not at a line's first.
 //! Offsets that were not executed have their 0: that is knowledge, too.
 //!
-//! Where a function that was inlined begins is known if it is among the
-//! profile's functions; code of others counts for the line of the call. There
-//! are no discriminators, and no callees.
+//! Code of an inlined function of which it is not known where it begins counts
+//! for the line of the call. There are no discriminators, and no callees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -136,9 +135,12 @@ impl<'a> Placed<'a> {
         for (depth, location) in chain.iter().enumerate() {
             let offset = location.line.wrapping_sub(start) & 0xffff;
             let called = chain.get(depth + 1);
-            let called_start = called.and_then(|called| self.starts.get(called.scope.as_str()));
+            let called_start = called.and_then(|called| match called.scope_line {
+                0 => self.starts.get(called.scope.as_str()).copied(),
+                line => Some(line),
+            });
             match (called, called_start) {
-                (Some(called), Some(&called_start)) => {
+                (Some(called), Some(called_start)) => {
                     let key = (offset, one_line(&called.scope));
                     samples = samples.inlined.entry(key).or_default();
                     start = called_start;
