@@ -77,13 +77,37 @@ impl<'a> Area<'a> {
         Ok(())
     }
 
+    /// Maps at least the page that a check looks at, which then fails.
+    pub(crate) fn reserve_owner(&self, distance: usize) {
+        if sys::map_where_free(self.entry.area().wrapping_add(distance), PAGE).is_ok() {
+            self.copy.owned.set(self.index);
+        }
+    }
+
+    /// Makes the next check of the thread fail.
+    pub(crate) fn disown(&self) {
+        if self.copy.owned.has(self.index) {
+            self.owner().store(0, Ordering::Release);
+        }
+    }
+
+    /// The word a check looks at.
+    fn owner(&self) -> &AtomicUsize {
+        // SAFETY: the first word of an area, which the caller knows to be mapped.
+        unsafe { &*ptr::with_exposed_provenance(self.start()) }
+    }
+
     /// Unmaps the area at `distance` if it is there. Nobody may use it any more.
     pub(crate) fn release(&self, distance: usize) {
+        let start = self.entry.area().wrapping_add(distance);
         self.copy.filed.clear(self.index);
-        self.copy.owned.clear(self.index);
+        let owned = self.copy.owned.clear(self.index);
         if self.copy.present.clear(self.index) {
             // SAFETY: we mapped it there, and the caller vouches for its users.
-            unsafe { sys::unmap(self.entry.area().wrapping_add(distance), self.entry.bytes()) };
+            unsafe { sys::unmap(start, self.entry.bytes()) };
+        } else if owned {
+            // SAFETY: as above, with only this page mapped.
+            unsafe { sys::unmap(start, PAGE) };
         }
     }
 
@@ -105,9 +129,7 @@ impl<'a> Area<'a> {
         {
             self.registry.note(failure);
         }
-        // SAFETY: the first word of an area, which is mapped.
-        unsafe { &*ptr::with_exposed_provenance::<AtomicUsize>(self.start()) }
-            .store(thread, Ordering::Release);
+        self.owner().store(thread, Ordering::Release);
     }
 
     /// Makes sure that the owner's page is one that is wiped on fork.

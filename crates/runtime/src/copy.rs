@@ -18,6 +18,7 @@ use backtrail_abi::log::Incomplete;
 use crate::area::Area;
 use crate::distance::{self, Range};
 use crate::file::Failure;
+use crate::module;
 use crate::registry::{Registry, ThreadCopy};
 use crate::sys::{self, Error};
 
@@ -35,31 +36,66 @@ const LINKER_BYTES: usize = 1 << 20;
 type Numbered<'a> = (usize, &'a ThreadCopy);
 
 /// The copy for the calling thread, at which its `%gs` base points afterwards.
-/// Under the lock.
+/// Without one it counts with others in the areas themselves, which are always
+/// there, unless its base is not ours. Under the lock.
 pub(crate) fn own(
     registry: &'static Registry,
     thread: usize,
 ) -> Result<Numbered<'static>, Failure> {
     let failed = |error| Failure::new(Incomplete::Shared, error);
     let base = sys::segment_base().map_err(failed)?;
-    if let Some(found) = registry.copy_of(thread) {
+    let had = registry.copy_of(thread);
+    if let Some(found) = had.filter(|found| is_whole(registry, *found)) {
         return enter(found, base).map_err(failed);
     }
     // Somebody else's base is nothing to change, nor to count at.
     let here = registry.copies().find(|(_, copy)| copy.distance() == base);
     let here = here.ok_or(failed(sys::EEXIST))?;
+    let is_free = |found: &Numbered| found.1.thread() == 0 && is_whole(registry, *found);
     let free = Some(here)
-        .filter(|(_, copy)| copy.thread() == 0)
-        .or_else(|| registry.copies().find(|(_, copy)| copy.thread() == 0))
+        .filter(is_free)
+        .or_else(|| registry.copies().find(is_free))
         .or_else(|| take_over(registry));
     let found = match free {
-        Some(found) => found,
-        None => make(registry).map_err(failed)?,
+        Some(found) => Ok(found),
+        None => make(registry),
     };
-    let entered = enter(found, base).map_err(failed)?;
+    if let Some((_, copy)) = had {
+        copy.thread.store(0, Ordering::Release);
+    }
+    let found = found.and_then(|found| enter(found, base)).map_err(|error| {
+        // SAFETY: every module's area is at no distance from itself.
+        let _ = unsafe { sys::set_segment_base(0) };
+        failed(error)
+    })?;
     found.1.forking.store(0, Ordering::Relaxed);
     found.1.thread.store(thread, Ordering::Release);
-    Ok(entered)
+    if let Some((_, had)) = had {
+        // Functions that are under way count there without another check.
+        for entry in registry.entries().filter(|(index, _)| had.filed.has(*index)) {
+            Area::new(registry, entry, found).open(thread);
+        }
+    }
+    Ok(found)
+}
+
+/// Gives the calling thread another copy if a module could not be mapped in the
+/// one its base points at, whoever's that is. Under the lock.
+pub(crate) fn leave_torn(registry: &'static Registry, thread: usize) {
+    let base = sys::segment_base();
+    let here = registry.copies().find(|(_, copy)| Ok(copy.distance()) == base);
+    if here.is_some_and(|here| !is_whole(registry, here))
+        && let Err(failure) = own(registry, thread)
+    {
+        registry.note(failure);
+    }
+}
+
+/// Whether a copy has every module's area. It has not when a module was loaded
+/// whose place there was taken: then its thread goes elsewhere at its next
+/// check, and nobody takes it over.
+fn is_whole(registry: &Registry, (number, copy): Numbered) -> bool {
+    number == 0 || registry.entries().all(|(index, _)| copy.present.has(index))
 }
 
 /// Points the thread's base at a copy.
@@ -79,7 +115,7 @@ fn take_over(registry: &'static Registry) -> Option<Numbered<'static>> {
     for _ in 0..PROBES.min(count) {
         let hand = registry.hand.fetch_add(1, Ordering::Relaxed) % count;
         let found = registry.copies().nth(hand)?;
-        if is_nobodys(found.1.thread()) {
+        if is_nobodys(found.1.thread()) && is_whole(registry, found) {
             return Some(found);
         }
     }
@@ -93,6 +129,7 @@ fn is_nobodys(thread: usize) -> bool {
 
 /// Maps a new copy.
 fn make(registry: &'static Registry) -> Result<Numbered<'static>, Error> {
+    module::forget_unloaded(registry);
     let modules = registry.entries().count();
     if registry.copies().count().saturating_mul(modules) > MOST_AREAS {
         return Err(sys::ENOMEM);

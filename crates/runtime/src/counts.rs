@@ -149,8 +149,10 @@ extern "C" fn load() {
     let signals = sys::block_signals();
     if let Some(registry) = Registry::get() {
         let _guard = registry.lock();
-        fork::adopt(registry, sys::thread_pointer());
+        let thread = sys::thread_pointer();
+        fork::adopt(registry, thread);
         module::register(registry, module);
+        copy::leave_torn(registry, thread);
     }
     sys::restore_signals(signals);
 }

@@ -1,7 +1,8 @@
 //! Modules come and go: what is registered, and what is mapped for it.
 //!
 //! A module must be mapped in every copy before a thread runs its code, so each
-//! one registers in a constructor of its own. What a module says of itself has
+//! one registers in a constructor of its own. Where its place in a copy is taken,
+//! the copy's thread has to go elsewhere: its next check is made to fail. What a module says of itself has
 //! the place of its entry in it; when the memory says otherwise, or is gone, the
 //! module was unloaded, and its areas in the copies go too. A module that is
 //! loaded again, wherever it is then, goes on in the files it had.
@@ -50,8 +51,11 @@ pub(crate) fn register(
     entry.module.store(ptr::from_ref(module).addr(), Ordering::Release);
     for (number, copy) in registry.copies().skip(1) {
         let area = Area::new(registry, (index, entry), (number, copy));
-        if let Err(error) = area.reserve(copy.distance()) {
-            registry.note(Failure::new(Incomplete::Map, error));
+        if area.reserve(copy.distance()).is_err() {
+            area.reserve_owner(copy.distance());
+            for entry in registry.entries() {
+                Area::new(registry, entry, (number, copy)).disown();
+            }
         }
     }
     module.state.store(entry.state(index), Ordering::Release);

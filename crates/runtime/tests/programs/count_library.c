@@ -2,6 +2,9 @@
 #define LIBRARY
 #include "count.h"
 
+extern char area[] __asm__("__backtrail_owner") __attribute__((visibility("hidden")));
+void *area_of_library = area;
+
 void run_library(uint64_t counter, uint64_t count) {
     ENTER();
     for (uint64_t i = 0; i < count; i++)

@@ -148,3 +148,17 @@ fn a_library_that_is_loaded_while_threads_run() {
         }
     }
 }
+
+#[test]
+fn a_library_whose_place_is_taken() {
+    let library = Library::new(&[]);
+    for kind in ["-pie", "-no-pie"] {
+        let options = ["-O2", kind, EXPORTED];
+        let program = Program::with("count_torn", "clang-19", &options);
+        program.run(&[&library.path()], 0);
+        let all = check(&program);
+        assert_eq!(all[0].counts[&2], [(2, 28_000)].into());
+        // Three threads have had two copies, and a dead one has left one.
+        assert!((7 + 4..=8 + 4).contains(&all[0].files), "{} files", all[0].files);
+    }
+}
