@@ -204,3 +204,31 @@ fn files_that_are_no_profiles_are_told_apart() {
     assert_eq!((code, said.contains("cannot write no/such/folder")), (Some(6), true), "{said}");
     assert_eq!(backtrail(folder, &["paths"]).status.code(), Some(2));
 }
+
+/// What it prints on a terminal of some width.
+fn on_terminal(folder: &Path, columns: u32, variables: &str, words: &str) -> String {
+    let backtrail = env!("CARGO_BIN_EXE_backtrail");
+    let line = format!("stty rows 40 cols {columns}; {variables} {backtrail} {words}");
+    let mut command = Command::new("script");
+    command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(folder);
+    let output = command.env("TERM", "xterm").env_remove("NO_COLOR").output();
+    let output = output.expect("script can be started (package bsdutils)");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+}
+
+#[test]
+fn a_terminal_has_colours_and_a_width() {
+    let folder = sample();
+    let folder = folder.path();
+    let coloured = on_terminal(folder, 100, "", "paths a.btprof --top 1");
+    assert!(coloured.contains("\u{1b}[1mscan\u{1b}[0m"), "{coloured}");
+    let plain = on_terminal(folder, 100, "NO_COLOR=1", "paths a.btprof --top 1");
+    assert_eq!(plain, shown(folder, &["paths", "a.btprof", "--top", "1"]));
+    let narrow = on_terminal(folder, 56, "NO_COLOR=1", "paths a.btprof --top 3");
+    let paths = narrow.split("\nHottest").nth(1).unwrap().split("  6 more").next().unwrap();
+    assert!(paths.lines().count() > 25, "{paths}");
+    for line in paths.lines() {
+        assert!(line.chars().count() <= 56, "{line}");
+    }
+}

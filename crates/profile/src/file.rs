@@ -25,9 +25,9 @@ use verify::verify;
 /// The first bytes. The line end shows a file that was treated as text.
 pub const MAGIC: [u8; 8] = *b"BTPROF\r\n";
 
-/// The version of the format, [`crate::model`] included. Other versions are
-/// refused by name.
-pub const VERSION: u32 = 1;
+/// The version of the format, [`crate::model`] included: a test notices if that
+/// is encoded differently. Other versions are refused by name.
+pub const VERSION: u32 = 2;
 
 /// The extension of profile files.
 pub const EXTENSION: &str = "btprof";

@@ -3,7 +3,9 @@
 use backtrail_profile::Error;
 use backtrail_profile::file::verify::verify;
 use backtrail_profile::file::{VERSION, read_profile, write_profile};
-use backtrail_profile::model::{End, Instrumented, Profile};
+use backtrail_profile::model::{
+    Decision, Edge, End, Instrumented, Path, PathTotal, Profile, Start,
+};
 use backtrail_testkit::random_profile::{program, run};
 use fastrand::Rng;
 
@@ -165,4 +167,47 @@ fn every_rule_refuses_what_breaks_it() {
         assert!(error.contains(message), "rule {number}: {error}");
         assert!(write_profile(&profile).is_err());
     }
+}
+
+/// A profile with one of everything.
+fn everything() -> Profile {
+    let mut profile = backtrail_testkit::sample_profile::profile("scan.c");
+    profile.incomplete = vec!["why".to_owned()];
+    let kinds = [Instrumented::Whole, Instrumented::Cut, Instrumented::No("why".to_owned())];
+    for (function, kind) in profile.functions.iter_mut().zip(kinds) {
+        function.instrumented = kind;
+    }
+    let function = &mut profile.functions[0];
+    function.acyclic_paths = PathTotal { count: 1 << 100, exact: false };
+    let decisions = [
+        Decision::Always,
+        Decision::True,
+        Decision::False,
+        Decision::Cases { values: vec![-1, 2], default: true },
+        Decision::Returned,
+        Decision::Unwound,
+        Decision::Computed,
+    ];
+    function.edges =
+        (0..).zip(decisions).map(|(to, decision)| Edge { from: 0, to, decision }).collect();
+    let starts = [Start::Entry, Start::Loop, Start::Cut, Start::CutWithin, Start::ReturnTwice];
+    let ends = [End::Exit, End::Loop(1), End::Cut(1), End::CutWithin, End::Call];
+    let paths = (0..).zip(starts.into_iter().zip(ends));
+    function.paths = paths
+        .map(|(id, (starts, ends))| Path { id, count: 300, starts, ends, blocks: vec![0] })
+        .collect();
+    verify(&profile).unwrap();
+    profile
+}
+
+#[test]
+fn another_encoding_is_another_version() {
+    let profile = everything();
+    assert_eq!(read_profile(&write_profile(&profile).unwrap()).unwrap(), profile);
+    let hash = blake3::hash(&postcard::to_stdvec(&profile).unwrap()).to_hex();
+    assert_eq!(
+        (VERSION, &hash[..16]),
+        (2, "4dc6a77c8eccedfe"),
+        "profiles are encoded differently: raise VERSION and put the new hash here"
+    );
 }

@@ -1,5 +1,6 @@
 //! Two profiles, compared, on a terminal.
 
+use crate::name::compact;
 use crate::terminal::{Style, counted, harmless, number, shorten, table};
 
 /// What changed from one profile to another.
@@ -109,7 +110,7 @@ pub fn render(comparison: &Comparison, top: usize, style: Style) -> String {
         let inexact = if change.inexact { ", inexact" } else { "" };
         line(&format!(
             "{mark} {}  {} → {} executions ({}), {:.1} % on other paths{inexact}",
-            style.bold(&shorten(&harmless(&change.name), 60)),
+            style.bold(&shorten(&harmless(&compact(&change.name)), 60)),
             number(change.executions[0]),
             number(change.executions[1]),
             signed(change.executions_percent, change.executions),

@@ -5,6 +5,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`name`] | names of functions, short enough to be read |
 //! | [`terminal`] | colours, widths, numbers and tables |
 //! | [`paths`] | a path profile as data to be shown; text, JSON and HTML |
 //! | [`comparison`] | two profiles, compared; text |
@@ -12,5 +13,6 @@
 #![forbid(unsafe_code)]
 
 pub mod comparison;
+pub mod name;
 pub mod paths;
 pub mod terminal;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::chain::{self, compute_items};
 use super::{End, Function, Measure, Path, Program, Start, Totals};
+use crate::name::compact;
 use crate::terminal::{counted, number, percent, short_number, short_path};
 
 /// What is in the page.
@@ -225,10 +226,11 @@ impl Page<'_> {
             let _ = writeln!(
                 out,
                 "<tr data-f=\"{place}\"><td class=\"share\" data-v=\"{share}\">{}<div class=\"meter\" \
-                 style=\"width:{share:.2}%\"></div></td><td class=\"name\">{}<small>{}{how}{inexact}\
+                 style=\"width:{share:.2}%\"></div></td><td class=\"name\" title=\"{}\">{}<small>{}{how}{inexact}\
                  </small></td>{}<td class=\"n\" data-v=\"{}\">{}<small>of {at_least}{}</small></td></tr>",
                 percent(self.measure(function), self.total()),
                 escape(&function.demangled),
+                escape(&compact(&function.demangled)),
                 escape(&self.place(function)),
                 cell(function.entries),
                 function.paths.len(),
@@ -249,7 +251,7 @@ impl Page<'_> {
              <span class=\"count\">{} × {}</span></div><div class=\"meter\" \
              style=\"width:{share:.2}%\"></div><div class=\"chain\">{}</div></div>",
             percent(measure, self.total()),
-            escape(&function.demangled),
+            escape(&compact(&function.demangled)),
             number(path.count),
             counted(path.blocks.len() as u64, "block"),
             escape(&chain::words(self.program, function, path).join(" ")),
@@ -288,7 +290,8 @@ impl Page<'_> {
         let at_least = if function.acyclic_paths_exact { "" } else { "≥" };
         let range = own_range(function).unwrap_or((0, 0, 0));
         json!({
-            "name": function.demangled,
+            "name": compact(&function.demangled),
+            "full": function.demangled,
             "place": self.place(function),
             "file": function.place.map(|place| place.file),
             "range": [range.0, range.1, range.2],

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::chain::{self, Item};
 use super::{Function, Measure, Path, Program, Totals};
+use crate::name::compact;
 use crate::terminal::{
     Style, counted, file_name, harmless, number, percent, short_number, short_path, shorten, table,
 };
@@ -25,8 +26,16 @@ pub struct Options {
 /// Lines of source that are shown of a path, unless all are.
 const LISTED: usize = 12;
 
+/// What stands before everything that is said about a path.
+const INDENT: &str = "               ";
+
 /// Rows of a chain, unless all are.
 const ROWS: usize = 3;
+
+const LEGEND: [&str; 2] = [
+    "  ▶ entry  ■ exit  ↻ loop's head  ↩ back to it  ✂ cut  ✕ call that does not return",
+    "  T F  the compiled condition holds or not (it may be the opposite of the written one)",
+];
 
 /// The whole text.
 pub fn render(program: &Program, options: &Options, wanted: impl Fn(&Function) -> bool) -> String {
@@ -126,10 +135,9 @@ impl Text<'_> {
             let rest = format!("{} more (--top N)", number(rest as u64));
             self.line(&format!("  {}", style.dim(&rest)));
         }
-        self.line(&style.dim(
-            "  ▶ entry  ■ exit  ↻ loop's head  ↩ back to it  ✂ cut  ✕ call that does not return\n  \
-             T F  the compiled condition holds or not (it may be the opposite of the written one)",
-        ));
+        for line in LEGEND {
+            self.line(&style.dim(line));
+        }
     }
 
     fn path(&mut self, rank: usize, function: &Function, path: &Path) {
@@ -139,19 +147,26 @@ impl Text<'_> {
             Measure::Executions => percent(path.count, self.totals.executions),
         };
         let width = self.options.style.width;
-        let name = shorten(&harmless(&function.demangled), width.saturating_sub(40).max(20));
+        let name =
+            shorten(&harmless(&compact(&function.demangled)), width.saturating_sub(40).max(20));
         let place = self.place(function);
         self.line(&format!("{rank:>4}. {share:>7}  {}  {}", style.bold(&name), style.dim(&place)));
         let other = match self.options.measure {
             Measure::Blocks => percent(path.count, self.totals.executions) + " of executions",
             Measure::Executions => percent(path.weight(), self.totals.weight) + " of blocks",
         };
-        self.line(&format!(
-            "               {} × {}, {other}, {} of the function's",
-            counted(path.count, "time"),
-            counted(path.blocks.len() as u64, "block"),
-            percent(path.count, function.executions()),
-        ));
+        let facts = [
+            format!(
+                "{} × {},",
+                counted(path.count, "time"),
+                counted(path.blocks.len() as u64, "block")
+            ),
+            format!("{other},"),
+            format!("{} of the function's", percent(path.count, function.executions())),
+        ];
+        for row in self.rows(&facts) {
+            self.line(&format!("{INDENT}{row}"));
+        }
         self.chain(function, path);
         self.listing(function, path);
     }
@@ -166,13 +181,11 @@ impl Text<'_> {
         }
     }
 
-    /// The chain, broken into rows.
-    fn chain(&mut self, function: &Function, path: &Path) {
-        let indent = "               ";
-        let width = self.options.style.width.max(40) - indent.len();
+    /// Words, in as many rows as the terminal makes necessary.
+    fn rows(&self, words: &[String]) -> Vec<String> {
+        let width = self.options.style.width.max(40) - INDENT.len();
         let mut rows: Vec<String> = vec![String::new()];
-        for word in chain::words(self.program, function, path) {
-            let word = harmless(&word);
+        for word in words {
             let row = rows.last_mut().expect("there is always a row");
             if row.chars().count() + 1 + word.chars().count() > width && !row.is_empty() {
                 rows.push(format!("  {word}"));
@@ -181,13 +194,20 @@ impl Text<'_> {
                 let _ = write!(row, "{space}{word}");
             }
         }
+        rows
+    }
+
+    /// The chain, broken into rows.
+    fn chain(&mut self, function: &Function, path: &Path) {
+        let words = chain::words(self.program, function, path);
+        let mut rows = self.rows(&words.iter().map(|word| harmless(word)).collect::<Vec<_>>());
         let left_out = if self.options.full { 0 } else { rows.len().saturating_sub(ROWS + 1) };
         if left_out > 0 {
             let gap = format!("  … {} more rows (--full) …", left_out);
             rows.splice(ROWS - 1..ROWS - 1 + left_out, [gap]);
         }
         for row in rows {
-            self.line(&format!("{indent}{row}"));
+            self.line(&format!("{INDENT}{row}"));
         }
     }
 
@@ -225,12 +245,9 @@ impl Text<'_> {
             let item = &items[index];
             let place = item.place.expect("those without were left out");
             let text = self.program.source(place).unwrap_or_default();
-            let inlined = place
-                .scope
-                .map(|scope| format!("  ← {}", harmless(&self.program.scopes[scope as usize])));
-            let inlined = inlined.unwrap_or_default();
-            let room = style.width.saturating_sub(19 + labels + marks + inlined.chars().count());
-            let text = shorten(&harmless(&text.replace('\t', "    ")), room.max(20));
+            let inlined = self.inlined(place.scope);
+            let room = style.width.saturating_sub(20 + labels + marks + inlined.chars().count());
+            let text = shorten(&harmless(&text.replace('\t', "    ")), room.max(10));
             let decisions = shorten(&harmless(&chain::decisions(item)), 10);
             let padding = " ".repeat(marks - decisions.chars().count());
             rows.push(format!(
@@ -244,6 +261,13 @@ impl Text<'_> {
         for row in rows {
             self.line(&format!("                 {row}"));
         }
+    }
+
+    /// The function a line was inlined from, as it is written behind the line.
+    fn inlined(&self, scope: Option<u32>) -> String {
+        let Some(scope) = scope else { return String::new() };
+        let name = compact(&self.program.scopes[scope as usize]);
+        format!("  ← {}", shorten(&harmless(&name), (self.options.style.width / 3).max(12)))
     }
 
     fn functions(&mut self, mut functions: Vec<&Function>) {
@@ -270,6 +294,8 @@ impl Text<'_> {
             "where",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
+        // What the numbers beside it leave.
+        let names = style.width.saturating_sub(60).clamp(24, 60);
         let inherits = functions.iter().any(|function| function.inherited > 0);
         if inherits {
             rows[0].insert(3, "inherited".to_owned());
@@ -285,7 +311,7 @@ impl Text<'_> {
                 format!("{at_least}{}", short_number(function.acyclic_paths)),
                 harmless(&function.instrumented),
                 if function.edges_exact { "exact" } else { "inexact" }.to_owned(),
-                shorten(&harmless(&function.demangled), 60),
+                shorten(&harmless(&compact(&function.demangled)), names),
                 self.place(function),
             ];
             if inherits {

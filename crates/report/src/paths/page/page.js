@@ -114,6 +114,7 @@
     const item = data.functions[chosen];
     pick("source-title").textContent = item.name + " ";
     pick("source-title").append(make("span", "", item.place));
+    pick("source-title").title = item.full;
     const facts = make("div", "facts");
     const fact = (name, value) => facts.append(name + " ", make("b", "", value), "   ");
     fact("entered", count(item.entries));
@@ -218,7 +219,7 @@
   find.addEventListener("input", () => {
     const wanted = find.value.toLowerCase();
     for (const row of pick("functions").tBodies[0].rows)
-      row.hidden = !row.cells[1].textContent.toLowerCase().includes(wanted);
+      row.hidden = !(row.cells[1].textContent + row.cells[1].title).toLowerCase().includes(wanted);
   });
   for (const row of pick("functions").tBodies[0].rows) row.tabIndex = 0;
   addEventListener("hashchange", read);
