@@ -26,10 +26,6 @@ use crate::sys::{self, Descriptor, Error, PAGE, Path};
 
 const NAME_BYTES: usize = 40;
 
-/// What must be free above an area that is mapped at an address above its
-/// original: the stack grows down from there.
-const ROOM_ABOVE: usize = 64 << 20;
-
 /// A module's area in a copy.
 pub(crate) struct Area<'a> {
     registry: &'static Registry,
@@ -67,12 +63,7 @@ impl<'a> Area<'a> {
     /// Maps the area at `distance`, where nothing may be mapped yet.
     pub(crate) fn reserve(&self, distance: usize) -> Result<(), Error> {
         let (start, bytes) = (self.entry.area().wrapping_add(distance), self.entry.bytes());
-        let room = if (distance as isize) > 0 { ROOM_ABOVE } else { 0 };
-        sys::map_where_free(start, bytes + room)?;
-        if room != 0 {
-            // SAFETY: just mapped, and nobody knows of it.
-            unsafe { sys::unmap(start + bytes, room) };
-        }
+        sys::map_where_free(start, bytes)?;
         self.copy.present.set(self.index);
         Ok(())
     }
@@ -124,12 +115,17 @@ impl<'a> Area<'a> {
 
     /// Gives the area to the thread, backed by a file if one can be made.
     pub(crate) fn open(&self, thread: usize) {
+        self.back();
+        self.owner().store(thread, Ordering::Release);
+    }
+
+    /// Backs the area by a file if one can be made.
+    pub(crate) fn back(&self) {
         if !self.copy.filed.has(self.index)
             && let Err(failure) = self.own_page().and_then(|()| self.make_file())
         {
             self.registry.note(failure);
         }
-        self.owner().store(thread, Ordering::Release);
     }
 
     /// Makes sure that the owner's page is one that is wiped on fork.

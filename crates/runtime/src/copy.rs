@@ -140,6 +140,7 @@ fn make(registry: &'static Registry) -> Result<Numbered<'static>, Error> {
         low: registry.entries().map(|(_, entry)| entry.area()).min().unwrap_or(0),
         high: registry.entries().map(|(_, entry)| entry.area() + entry.bytes()).max().unwrap_or(0),
         libraries: if told.linker == 0 { 0 } else { told.linker.saturating_add(LINKER_BYTES) },
+        highest: highest(told.stack),
         downwards: told.base_instructions,
     };
     loop {
@@ -156,6 +157,14 @@ fn make(registry: &'static Registry) -> Result<Numbered<'static>, Error> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Behind the highest address to use, from where the stack is: it must be able
+/// to grow as far as it may, within reason, and a good deal when that is little.
+fn highest(stack: usize) -> usize {
+    const END: usize = (1 << 47) - (16 << 20);
+    let room = sys::stack_limit().clamp(64 << 20, 4 << 30);
+    (if stack == 0 { END } else { stack }).saturating_sub(room)
 }
 
 /// Maps every module's area at a distance, or none.

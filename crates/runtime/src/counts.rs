@@ -92,11 +92,11 @@ global_asm!(
 /// `module` is the module of the function that calls.
 unsafe extern "C" fn enter(module: *const Module) {
     let thread = sys::thread_pointer();
-    if Registry::known().is_some_and(|registry| registry.is_known_sharer(thread)) {
-        return;
-    }
     // SAFETY: as promised by the caller.
     let module = unsafe { &*module };
+    if Registry::known().is_some_and(|registry| registry.is_known_sharer(thread, module)) {
+        return;
+    }
     let signals = sys::block_signals();
     match Registry::get() {
         Some(registry) => enter_blocked(registry, module, thread),
@@ -113,6 +113,7 @@ fn enter_blocked(registry: &'static Registry, module: &Module, thread: usize) {
     match copy::own(registry, thread) {
         Ok(copy) => Area::new(registry, entry, copy).open(thread),
         Err(failure) => {
+            Area::new(registry, entry, (0, registry.originals())).back();
             registry.note(failure);
             registry.add_sharer(thread);
         }

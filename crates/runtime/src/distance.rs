@@ -25,9 +25,6 @@ const GIBI: u64 = 1 << 30;
 /// The lowest address to use, above what `vm.mmap_min_addr` can be.
 const LOWEST: u64 = 1 << 20;
 
-/// Behind the highest address to use.
-const HIGHEST: u64 = (1 << 47) - (1 << 20);
-
 /// One sequence of distances: multiples of a step, in one direction, without
 /// those of a coarser one.
 struct Stage {
@@ -70,6 +67,9 @@ pub(crate) struct Range {
     pub(crate) high: usize,
     /// Behind where libraries are mapped; 0 if there are none.
     pub(crate) libraries: usize,
+    /// Behind the highest address to use: above it is the stack, which grows
+    /// down.
+    pub(crate) highest: usize,
     /// Whether bases can be negative.
     pub(crate) downwards: bool,
 }
@@ -81,7 +81,9 @@ pub(crate) fn next(mut from: u64, range: Range) -> Option<(isize, u64)> {
     loop {
         let (number, multiple) = ((from >> 32) as usize, (from & 0xffff_ffff) + 1);
         let stage = STAGES.get(number)?;
-        let fits = |end: u64, distance| end.checked_add(distance).is_some_and(|end| end <= HIGHEST);
+        let fits = |end: u64, distance| {
+            end.checked_add(distance).is_some_and(|end| end <= range.highest as u64)
+        };
         let distance = stage.step.checked_mul(multiple).filter(|&distance| match stage.direction {
             Direction::Down => {
                 range.downwards && low.checked_sub(distance).is_some_and(|start| start >= LOWEST)
@@ -123,20 +125,21 @@ mod tests {
     }
 
     const LIBRARIES: usize = 0x7f80_0000_0000;
+    const HIGHEST: usize = 0x7fff_f000_0000;
 
     #[test]
     fn no_distance_comes_twice_or_leads_out_of_the_address_space() {
         for (low, high) in [
-            (0x5555_5555_4000, 0x7fff_f7fc_0000),
+            (0x5555_5555_4000, 0x7fff_a7fc_0000),
             (0x7f00_0000_0000, 0x7f00_0100_0000),
             (0x40_1000, 0x40_9000),
-            (0x40_1000, 0x7fff_f7fc_0000),
+            (0x40_1000, 0x7fff_a7fc_0000),
             (0x10_8000, 0x500_0000),
         ] {
             for (libraries, downwards) in
                 [(0, true), (0, false), (LIBRARIES, true), (LIBRARIES, false)]
             {
-                let all = all(Range { low, high, libraries, downwards });
+                let all = all(Range { low, high, libraries, highest: HIGHEST, downwards });
                 assert!(!all.is_empty());
                 let different: HashSet<_> = all.iter().copied().collect();
                 assert_eq!(different.len(), all.len());
@@ -144,7 +147,7 @@ mod tests {
                     assert_ne!(distance, 0);
                     assert!(distance > 0 || downwards);
                     assert!(low.wrapping_add_signed(distance) as u64 >= LOWEST);
-                    assert!(high.wrapping_add_signed(distance) as u64 <= HIGHEST);
+                    assert!(high.wrapping_add_signed(distance) <= HIGHEST);
                 }
             }
         }
@@ -152,22 +155,32 @@ mod tests {
 
     #[test]
     fn the_first_ones_are_far_away() {
-        let range =
-            Range { low: 0x5555_5555_4000, high: 0x7fff_f7fc_0000, libraries: 0, downwards: true };
+        let range = Range {
+            low: 0x5555_5555_4000,
+            high: 0x7fff_a7fc_0000,
+            libraries: 0,
+            highest: HIGHEST,
+            downwards: true,
+        };
         let usual = all(range);
         assert_eq!(usual[..2], [-(TEBI as isize), -2 * TEBI as isize]);
         assert!(usual.len() > 1000);
         let fixed = Range { low: 0x40_1000, high: 0x40_9000, ..range };
         assert_eq!(all(fixed)[0], TEBI as isize);
-        assert_eq!(all(Range { high: HIGHEST as usize, ..fixed }), []);
+        assert_eq!(all(Range { high: HIGHEST, ..fixed }), []);
     }
 
     #[test]
     fn upwards_there_is_room_for_libraries_first() {
-        let range =
-            Range { low: 0x40_1000, high: 0x40_9000, libraries: LIBRARIES, downwards: true };
+        let range = Range {
+            low: 0x40_1000,
+            high: 0x40_9000,
+            libraries: LIBRARIES,
+            highest: HIGHEST,
+            downwards: true,
+        };
         let distances = all(range);
-        let with_room = |distance: &isize| LIBRARIES as u64 + *distance as u64 <= HIGHEST;
+        let with_room = |distance: &isize| LIBRARIES as isize + *distance <= HIGHEST as isize;
         let count = distances.iter().take_while(|distance| with_room(distance)).count();
         assert!(count > 1000);
         assert!(!distances[count..].iter().any(with_room));

@@ -80,9 +80,13 @@
 //!   thread begins and another goes on with, if that one never reached a check.
 //! - A program that uses `%gs` for itself cannot be counted: the check in its
 //!   functions reads memory that is not there.
-//! - Without instructions for the base (`FSGSBASE`, Linux 5.9), threads have
-//!   room for copies above the originals only: enough for an executable, hardly
-//!   for shared libraries.
+//! - Executables at fixed low addresses, and all programs where there are no
+//!   instructions for the base (`FSGSBASE`, Linux 5.9), have room for copies above
+//!   the originals only. When there is none left, for instance without address
+//!   randomisation, further threads count in the first copy and the record says
+//!   so.
+//! - In a static musl program the C library can be asked to call at forks only if
+//!   `pthread_atfork` is linked in; else forks are labelled as raw ones.
 //! - A file of counters takes its whole size on disk, one per thread and process.
 //! - `MADV_WIPEONFORK` needs Linux 4.14. Without it nothing is recorded.
 

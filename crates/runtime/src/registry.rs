@@ -172,6 +172,7 @@ pub(crate) struct Registry {
     /// What the kernel told, with 1 added to the first; 0 if nobody asked.
     base_instructions: AtomicU32,
     linker: AtomicUsize,
+    stack: AtomicUsize,
     /// Where to look for the next distance, and for the next dead thread.
     pub(crate) next_distance: AtomicU64,
     pub(crate) hand: AtomicUsize,
@@ -306,11 +307,13 @@ impl Registry {
             scratch.iter_mut().for_each(|word| *word = 0);
             let found = sys::auxiliary(scratch);
             self.linker.store(found.linker, Ordering::Relaxed);
+            self.stack.store(found.stack, Ordering::Relaxed);
             self.base_instructions.store(1 + u32::from(found.base_instructions), Ordering::Relaxed);
         }
         Auxiliary {
             base_instructions: self.base_instructions.load(Ordering::Relaxed) == 2,
             linker: self.linker.load(Ordering::Relaxed),
+            stack: self.stack.load(Ordering::Relaxed),
         }
     }
 
@@ -393,10 +396,19 @@ impl Registry {
         self.copies().find(|(_, copy)| copy.thread() == thread)
     }
 
-    /// Whether a thread need not look for a copy of its own: it has none, and is
-    /// not that of a fork's child.
-    pub(crate) fn is_known_sharer(&self, thread: usize) -> bool {
-        self.own().adopted.load(Ordering::Acquire) != 0 && self.is_sharer(thread)
+    /// Whether there is nothing to do for a thread that enters a module: it
+    /// counts in the areas themselves, the module's has been seen to, and the
+    /// process is not a fork's child that does not know yet.
+    pub(crate) fn is_known_sharer(&self, thread: usize, module: &Module) -> bool {
+        self.own().adopted.load(Ordering::Acquire) != 0
+            && self.is_sharer(thread)
+            && self.entry_of(module).is_some_and(|(index, _)| self.originals().owned.has(index))
+    }
+
+    /// The areas themselves.
+    pub(crate) fn originals(&self) -> &ThreadCopy {
+        let [originals, ..] = &self.copies;
+        originals
     }
 
     fn is_sharer(&self, thread: usize) -> bool {

@@ -270,12 +270,15 @@ pub(crate) struct Auxiliary {
     pub(crate) base_instructions: bool,
     /// Where the dynamic linker is, 0 if there is none.
     pub(crate) linker: usize,
+    /// An address at the top of the stack, 0 if it is not known.
+    pub(crate) stack: usize,
 }
 
 /// Reads what the kernel tells, by way of `vector`.
 pub(crate) fn auxiliary(vector: &mut [u64]) -> Auxiliary {
     const GET_AUXILIARY_VECTOR: usize = 0x4155_5856;
     const BASE: u64 = 7;
+    const RANDOM_BYTES: u64 = 25;
     const HARDWARE_CAPABILITIES_2: u64 = 26;
     const FSGSBASE: u64 = 2;
     let bytes = size_of_val(vector);
@@ -290,15 +293,25 @@ pub(crate) fn auxiliary(vector: &mut [u64]) -> Auxiliary {
             close(file);
         }
     }
-    let mut found = Auxiliary { base_instructions: false, linker: 0 };
+    let mut found = Auxiliary { base_instructions: false, linker: 0, stack: 0 };
     for [kind, value] in vector.as_chunks().0 {
         match *kind {
             BASE => found.linker = *value as usize,
+            RANDOM_BYTES => found.stack = *value as usize,
             HARDWARE_CAPABILITIES_2 => found.base_instructions = value & FSGSBASE != 0,
             _ => {}
         }
     }
     found
+}
+
+/// How far the stack may grow.
+pub(crate) fn stack_limit() -> usize {
+    const STACK: usize = 3;
+    let mut limits = [0usize; 2];
+    // SAFETY: the kernel writes two numbers into our memory.
+    let _ = unsafe { call(302, [0, STACK, 0, limits.as_mut_ptr() as usize, 0, 0]) };
+    limits[0]
 }
 
 /// Sets the base of the calling thread's `%gs` segment. The system call takes
