@@ -57,6 +57,17 @@ impl Demo {
         terminal::heading("It works on a good table");
         let good = self.show(self.tabulate("./tabulate", "good.csv"), None)?;
 
+        terminal::heading("Which paths does it take, and how often?");
+        let mut profile = self.step("backtrail", &["profile", "./tabulate", "--"]);
+        let inputs = self.source.join("inputs");
+        profile.arg(inputs.join("orders.script")).arg(inputs.join("good.csv"));
+        let profiled = self.show(profile, None)?;
+        ensure!(profiled.stdout == good.stdout, "the counting variant printed something else");
+        println!("{}", terminal::green("same output"));
+        self.show(self.step("backtrail", &["paths", "tabulate.btprof", "--top", "3"]), None)?;
+        let page = ["paths", "tabulate.btprof", "--html", "report"];
+        self.show(self.step("backtrail", &page), None)?;
+
         terminal::heading("Derive a variant that logs every block it executes");
         let log = ["instrument", "--scheme", "log", "-o", "tabulate.log", "tabulate"];
         self.show(self.step("backtrail", &log), None)?;
