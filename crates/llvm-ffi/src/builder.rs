@@ -122,10 +122,29 @@ impl<'m> Builder<'m> {
     /// Inserts assembly (AT&T) that gives a value of type `result`, takes none
     /// and has effects that LLVM cannot see.
     pub fn assembly(&self, result: Type<'m>, text: &str, constraints: &str) -> Call<'m> {
+        self.assembly_of(result, &[], text, constraints)
+    }
+
+    /// As [`Self::assembly`], with a value that it takes and none that it gives.
+    pub fn assembly_with(&self, value: Value<'m>, text: &str, constraints: &str) -> Call<'m> {
+        value.check(self.module);
+        self.assembly_of(self.module.void_type(), &[value], text, constraints)
+    }
+
+    fn assembly_of(
+        &self,
+        result: Type<'m>,
+        arguments: &[Value<'m>],
+        text: &str,
+        constraints: &str,
+    ) -> Call<'m> {
         result.check(self.module);
         let functions = self.module.functions_table();
-        let signature = self.module.function_type(result, &[]);
-        // SAFETY: the builder has a place; lengths are those of the strings.
+        let types: Vec<Type<'m>> = arguments.iter().map(|it| it.ty()).collect();
+        let signature = self.module.function_type(result, &types);
+        let mut raw_arguments: Vec<ValueRef> = arguments.iter().map(|it| it.raw).collect();
+        // SAFETY: the builder has a place; lengths are those of the strings and
+        // of the list, whose values are of the signature's types.
         let raw = unsafe {
             let code = (functions.LLVMGetInlineAsm)(
                 signature.raw,
@@ -138,8 +157,9 @@ impl<'m> Builder<'m> {
                 0,
                 0,
             );
-            let arguments = std::ptr::null_mut();
-            (functions.LLVMBuildCall2)(self.raw, signature.raw, code, arguments, 0, c"".as_ptr())
+            let count = raw_arguments.len() as u32;
+            let list = raw_arguments.as_mut_ptr();
+            (functions.LLVMBuildCall2)(self.raw, signature.raw, code, list, count, c"".as_ptr())
         };
         Instruction::new(raw, self.module).as_call().expect("a call was built")
     }

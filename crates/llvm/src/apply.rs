@@ -24,8 +24,21 @@ use crate::Error;
 use crate::identity::Ids;
 use crate::lower::linkage_name;
 
+/// How code will be generated from a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// With optimisation, but for functions that are marked `optnone`.
+    AsMarked,
+    /// Without.
+    Unoptimised,
+}
+
 /// Applies `plan` to `module`. The result should be verified.
-pub fn apply(module: &mut Module<'_>, plan: &UnitPlan) -> Result<(), Error> {
+pub fn apply(
+    module: &mut Module<'_>,
+    plan: &UnitPlan,
+    generation: Generation,
+) -> Result<(), Error> {
     let planned = find_functions(module, plan)?;
     if plan.functions.iter().all(|function| function.probes.is_empty()) {
         return Ok(());
@@ -34,7 +47,7 @@ pub fn apply(module: &mut Module<'_>, plan: &UnitPlan) -> Result<(), Error> {
     for (&position, wanted) in planned.iter().zip(&plan.functions) {
         rooms.push(places::make_room(module, position, wanted)?);
     }
-    insert(module, plan, &planned, &rooms)?;
+    insert(module, plan, &planned, &rooms, generation)?;
     // A sum of its own function becomes a register. What is not optimised is
     // left alone: there the sum stays in memory, as all variables do.
     if plan.functions.iter().flat_map(|it| &it.probes).any(|it| uses_sum(it.action)) {
@@ -49,8 +62,10 @@ fn insert(
     plan: &UnitPlan,
     planned: &[usize],
     rooms: &[places::Rooms],
+    generation: Generation,
 ) -> Result<(), Error> {
     let functions: Vec<Function<'_>> = module.functions().collect();
+    let optimised = optimised(module, generation);
     let mut located = Vec::new();
     for ((&position, wanted), room) in planned.iter().zip(&plan.functions).zip(rooms) {
         let function = functions[position];
@@ -59,7 +74,7 @@ fn insert(
     let log = log::LogCalls::new(module, plan)?;
     let counts = counts::Counters::new(module, plan)?;
     for (function, probes) in &located {
-        let mut counting = counts::Counting::default();
+        let mut counting = counts::Counting::new(optimised(*function));
         for probe in probes {
             match probe.action {
                 Action::Log { number } => log.insert(*function, probe.before, number),
@@ -69,6 +84,23 @@ fn insert(
     }
     forget_purity(module, &located);
     Ok(())
+}
+
+/// Which functions code is generated for with optimisation.
+fn optimised<'m>(
+    module: &'m Module<'m>,
+    generation: Generation,
+) -> impl Fn(Function<'m>) -> bool + use<'m> {
+    let [none, inline] = ["optnone", "alwaysinline"].map(|name| module.context().attribute(name));
+    let is = move |function: Function<'m>, what| {
+        Option::is_some_and(what, |attribute| function.has(attribute))
+    };
+    // Of what clang compiles with -O0, functions that are always inlined are not
+    // marked, since both marks exclude each other.
+    let bodies = module.functions().filter(|it| !it.is_declaration());
+    let all = bodies.into_iter().all(|it| is(it, none) || is(it, inline));
+    let unoptimised = all || generation == Generation::Unoptimised;
+    move |function| !unoptimised && !is(function, none)
 }
 
 fn uses_sum(action: Action) -> bool {

@@ -21,6 +21,7 @@ use std::sync::OnceLock;
 use backtrail_llvm_ffi::{Context, Llvm, Module, exit_at_once};
 use backtrail_plan::worker::{Output, Request, Response};
 
+use crate::apply::Generation;
 use crate::{Error, apply, loops, lower, object};
 
 /// The unit at work, for the message when LLVM gives up.
@@ -135,7 +136,13 @@ fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> 
     let unit = request.lower.then(|| Box::new(lower::lower(module, &request.name)));
     let loops_by_position = request.lower && loops::has_positions_only(module);
     if let Some(plan) = &request.plan {
-        apply::apply(module, plan)?;
+        let generation = match &request.output {
+            Some(Output::Object { codegen, .. }) if codegen.opt_level == 0 => {
+                Generation::Unoptimised
+            }
+            _ => Generation::AsMarked,
+        };
+        apply::apply(module, plan, generation)?;
     }
     if request.strip_debug {
         module.strip_debug_info();

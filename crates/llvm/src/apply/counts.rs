@@ -2,7 +2,9 @@
 //!
 //! See [`backtrail_abi::counts`] for where counters are. LLVM calls the `%gs`
 //! segment address space 256: adding one to a counter is an ordinary load,
-//! addition and store there, of which code generation makes one instruction.
+//! addition and store there, of which code generation makes one instruction, so
+//! that a signal's handler that counts comes before it or behind it. Where code
+//! is generated without optimisation it would be three; there it is assembly.
 //!
 //! The sum is a variable in the frame, which becomes a register afterwards. It
 //! holds the address of a counter: adding to it costs what adding to a number
@@ -35,10 +37,19 @@ pub struct Counters<'m> {
     check: String,
 }
 
-/// What is known of a function while probes are inserted: where its sum is.
-#[derive(Default)]
+/// What is known of a function while probes are inserted.
 pub struct Counting<'m> {
+    /// Where its sum is.
     sum: Option<Sum<'m>>,
+    /// Whether its code is generated with optimisation.
+    optimised: bool,
+}
+
+impl Counting<'_> {
+    /// Of a function to which no probe was added yet.
+    pub fn new(optimised: bool) -> Self {
+        Self { sum: None, optimised }
+    }
 }
 
 /// A function's sum.
@@ -99,7 +110,9 @@ impl<'m> Counters<'m> {
                 let clobbered = "=&r,~{memory},~{dirflag},~{fpsr},~{flags}";
                 mark(function, self.builder.assembly(word, &self.check, clobbered));
             }
-            (Action::Count { counter }, _) => self.count(self.counter(counter.into())),
+            (Action::Count { counter }, _) => {
+                self.count(function, counting, self.counter(counter.into()));
+            }
             (Action::SetSum(value), Some(sum)) => {
                 let new = if sum.is_address { self.counter(value) } else { self.number(value) };
                 self.builder.store(new, sum.place);
@@ -114,10 +127,11 @@ impl<'m> Counters<'m> {
             }
             (Action::CountSum(value), Some(sum)) => {
                 let old = self.load(sum);
-                self.count(match sum.is_address {
+                let place = match sum.is_address {
                     true => self.builder.element(word, old, self.number(value)),
                     false => self.builder.element(word, self.counter(value), old),
-                });
+                };
+                self.count(function, counting, place);
             }
             _ => unreachable!("blocks are logged elsewhere, and sums were added"),
         }
@@ -143,7 +157,12 @@ impl<'m> Counters<'m> {
     }
 
     /// Adds one to the counter at `place`.
-    fn count(&self, place: Value<'m>) {
+    fn count(&self, function: Function<'m>, counting: &Counting<'m>, place: Value<'m>) {
+        if !counting.optimised {
+            let clobbered = "r,~{memory},~{dirflag},~{fpsr},~{flags}";
+            mark(function, self.builder.assembly_with(place, "incq %gs:($0)", clobbered));
+            return;
+        }
         let word = self.word();
         let old = self.builder.load(word, place);
         let new = self.builder.add(old, self.number(1));
