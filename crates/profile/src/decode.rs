@@ -12,8 +12,9 @@
 //! - `unfinished` is `entries + inherited − ends`.
 //!
 //! Counts of edges are exact unless a path was lost or split: something was
-//! unfinished or inherited, or more paths began within the function than ended
-//! there (a call returned twice and the path in between was lost).
+//! unfinished or inherited, more paths began within the function than ended
+//! there, or a call returned more often than paths that begin there have ended
+//! (it returned twice, and the path in between was lost).
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,8 @@ pub struct Decoder<'a> {
 pub(crate) struct Tally {
     /// Entries, where they are counted.
     pub(crate) entries: Vec<Option<u64>>,
+    /// Returns from calls that can return twice, where there are some.
+    pub(crate) returns: Vec<u64>,
     /// Paths by number.
     pub(crate) paths: Vec<BTreeMap<u64, u64>>,
 }
@@ -60,7 +63,8 @@ impl<'a> Decoder<'a> {
 
     pub(crate) fn new_tally(&self) -> Tally {
         let count = self.skeleton.sources.len();
-        Tally { entries: vec![None; count], paths: vec![BTreeMap::new(); count] }
+        let paths = vec![BTreeMap::new(); count];
+        Tally { entries: vec![None; count], returns: vec![0; count], paths }
     }
 
     /// Adds what one process counted. `incomplete` says why some of it may be
@@ -105,6 +109,11 @@ impl<'a> Decoder<'a> {
                 let sum = tally.entries[number].get_or_insert(0);
                 *sum = sum.checked_add(found).ok_or_else(overflow)?;
             }
+            if let Some(counter) = meaning.returns {
+                let found = read(counter).ok_or_else(corrupt)?;
+                let sum = &mut tally.returns[number];
+                *sum = sum.checked_add(found).ok_or_else(overflow)?;
+            }
             for path in 0..meaning.paths {
                 let found = read(meaning.first + path).ok_or_else(corrupt)?;
                 if found != 0 {
@@ -134,6 +143,7 @@ impl<'a> Decoder<'a> {
             let overflow = || Error::Overflow { what: name.clone() };
             let plan = self.skeleton.sources[number].plan();
             let (mut entered, mut ends, mut begun, mut cut) = (0u64, 0u64, 0u64, 0u64);
+            let mut returned = 0u64;
             for (&path, &count) in paths {
                 let decoded = plan.and_then(|plan| plan.decode(path));
                 let DecodedPath { starts, ends: end, .. } = decoded
@@ -143,6 +153,9 @@ impl<'a> Decoder<'a> {
                     Ok::<(), Error>(())
                 };
                 add(if starts == Start::Entry { &mut entered } else { &mut begun })?;
+                if starts == Start::ReturnTwice {
+                    add(&mut returned)?;
+                }
                 add(if matches!(end, End::Exit | End::Call) { &mut ends } else { &mut cut })?;
                 add(self.totals[number].entry(path).or_default())?;
             }
@@ -158,7 +171,8 @@ impl<'a> Decoder<'a> {
             ] {
                 *sum = sum.checked_add(more).ok_or_else(overflow)?;
             }
-            function.edges_exact &= unfinished == 0 && inherited == 0 && begun == cut;
+            let is_lost = begun != cut || returned != tally.returns[number];
+            function.edges_exact &= unfinished == 0 && inherited == 0 && !is_lost;
         }
         self.skeleton.profile.processes += 1;
         self.skeleton.profile.incomplete.extend(incomplete);

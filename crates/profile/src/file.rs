@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Reading never trusts: [`read_profile`] gives a profile that was written, and
-//! that [`verify`] finds nothing wrong with, or an error, for any bytes. What
+//! that [`verify`](fn@verify) finds nothing wrong with, or an error, for any bytes. What
 //! is allocated before the checksum was compared is nothing, and behind it no
 //! more than a constant times the raw length, which has a limit.
 

@@ -8,7 +8,10 @@
 //! - before a computed goto, whose edges have no place for a probe: a new path
 //!   starts with the jump, so that no edge behind it needs one;
 //! - before a call that does not return, where the piece has no successor and
-//!   the path leaves the function. What follows in the block is never run;
+//!   the path leaves the function. What follows in the block is never run. Not
+//!   so in a function with a call that returns twice: what does not return may
+//!   come back there (`longjmp`, `_exit` in the child of a `vfork`), and the
+//!   activation goes on;
 //! - before a call in tail position that may reuse the frame: it is the end of
 //!   the activation. Counting behind it would keep the frame, and a program that
 //!   loops by such calls would run out of stack.
@@ -21,7 +24,8 @@ use std::collections::BTreeSet;
 
 use backtrail_graph::{Digraph, Edge, Index, IndexMap, define_index};
 use backtrail_ir::{
-    Block, CallData, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Tail, Traits, Unit,
+    Block, CallData, Callee, Func, Function, Inst, InstData, Op, Sym, SymbolKind, Tail, Traits,
+    Unit, Value,
 };
 use backtrail_plan::LeftOut;
 
@@ -89,6 +93,7 @@ impl FunctionGraph {
     /// The graph of `function`, or why its paths cannot be counted.
     pub fn new(unit: &Unit, function: Func) -> Result<Self, LeftOut> {
         let body = &unit.functions[function];
+        let returns_twice = has_call_that_returns_twice(unit, body);
         let mut pieces = IndexMap::<Piece, PieceData>::new();
         // Joints within blocks, and the last piece of each block that leads on.
         let mut within: Vec<(Piece, Piece, Joint)> = Vec::new();
@@ -102,7 +107,7 @@ impl FunctionGraph {
                 match &body.insts[inst].op {
                     Op::Call(call) => {
                         let traits = traits_of(unit, call);
-                        if traits.no_return {
+                        if traits.no_return && !returns_twice {
                             leave = Some(Leave::Call(inst));
                         } else if is_in_tail_position(body, inst) {
                             leave = Some(Leave::Function(inst));
@@ -170,6 +175,14 @@ impl FunctionGraph {
         self.flow.edges().filter(is_forced).collect()
     }
 
+    /// The calls behind which a new path begins at each return.
+    pub fn calls_that_return_twice(&self) -> impl Iterator<Item = Inst> {
+        self.joints.iter().filter_map(|joint| match joint {
+            Joint::Twice(inst) => Some(*inst),
+            _ => None,
+        })
+    }
+
     /// The edges that have no place for code.
     pub fn computed(&self) -> BTreeSet<Edge> {
         self.flow.edges().filter(|edge| self.joint(*edge) == Joint::Computed).collect()
@@ -203,33 +216,61 @@ fn symbol_traits(unit: &Unit, symbol: Sym) -> Traits {
     }
 }
 
+/// Whether a function calls something that can return twice.
+pub fn has_call_that_returns_twice(unit: &Unit, function: &Function) -> bool {
+    function
+        .insts
+        .values()
+        .any(|inst| inst.op.call().is_some_and(|call| traits_of(unit, call).returns_twice))
+}
+
 /// Whether a call may reuse the frame, and nothing but a return follows in its
-/// block.
+/// block: of nothing, or of what the call gives. With another value there is
+/// something left to do, and the activation is still there.
 pub fn is_in_tail_position(function: &Function, call: Inst) -> bool {
     match function.insts[call].op.call().map(|call| call.tail) {
         // What may stand between is a conversion of the result.
         Some(Tail::Must) => true,
         Some(Tail::May) => {
-            let next = function.insts.get(Inst::new(call.position() + 1));
-            next.is_some_and(|next| matches!(next.op, Op::Return))
+            let next = Inst::new(call.position() + 1);
+            let is_return = |data: &InstData| matches!(data.op, Op::Return);
+            function.insts.get(next).is_some_and(is_return)
+                && function
+                    .operands_of(&function.insts[next])
+                    .iter()
+                    .all(|it| *it == Value::Inst(call))
         }
         Some(Tail::No) | None => false,
     }
 }
 
 /// The call at the end of `block` that may reuse the frame, if nothing but a
-/// jump to a shared return follows: code generation gives each such call a
-/// return of its own.
+/// jump to a shared return follows, which gives back what the call gives or
+/// nothing: code generation gives each such call a return of its own.
 pub fn call_before_shared_return(function: &Function, block: Block) -> Option<Inst> {
     let data = &function.blocks[block];
     let (jump, call) = (data.terminator(), data.insts().nth_back(1)?);
     let [target] = data.successors[..] else { return None };
+    let last = function.blocks[target].terminator();
+    // What the phis of the target are, coming from here.
+    let gives_result = |value: &Value| match *value {
+        Value::Inst(inst) => match &function.insts[inst].op {
+            Op::Phi { from } => {
+                let values = from.iter().zip(function.operands_of(&function.insts[inst]));
+                let mut here = values.filter(|(from, _)| **from == block);
+                here.all(|(_, value)| *value == Value::Inst(call))
+            }
+            _ => false,
+        },
+        _ => false,
+    };
     let returns_only = |inst: Inst| matches!(function.insts[inst].op, Op::Phi { .. } | Op::Return);
     let is_tail =
         |call: &CallData| call.tail == Tail::May && !matches!(call.callee, Callee::Intrinsic(_));
     (matches!(function.insts[jump].op, Op::Jump)
         && matches!(&function.insts[call].op, Op::Call(call) if is_tail(call))
-        && function.blocks[target].insts().all(returns_only))
+        && function.blocks[target].insts().all(returns_only)
+        && function.operands_of(&function.insts[last]).iter().all(gives_result))
     .then_some(call)
 }
 

@@ -161,6 +161,7 @@ impl<'w, 'a> Thread<'w, 'a> {
             activation.block = from;
             let blocks = vec![from.position() as u32];
             activation.path = DecodedPath { starts: Start::ReturnTwice, ends: End::Exit, blocks };
+            self.tally.returns[number] += 1;
             self.finish_block(&mut activation, last_twice(self.unit(number), body, from));
         } else {
             self.finish_block(&mut activation, None);
@@ -185,6 +186,7 @@ impl<'w, 'a> Thread<'w, 'a> {
                     if !activation.twice.contains(&activation.block) {
                         activation.twice.push(activation.block);
                     }
+                    self.tally.returns[activation.function] += 1;
                     Start::ReturnTwice
                 }
                 Op::IndirectJump => Start::CutWithin,
@@ -267,6 +269,8 @@ impl<'w, 'a> Thread<'w, 'a> {
             let tail_called = self.take_tail_call(&mut activation, above);
             let leave = self.leave(&activation);
             let is_left = match (leave, above) {
+                // Nothing gets there: a call before it did not return.
+                (Some(Leave::Function(inst)), _) if self.is_unreachable(&activation, inst) => false,
                 (_, None | Some((_, Ended::Returned))) => true,
                 _ if tail_called => true,
                 // Above is what was called, and does not return or has taken
@@ -339,9 +343,14 @@ impl<'w, 'a> Thread<'w, 'a> {
             {
                 let blocks = vec![number];
                 let new = DecodedPath { starts: Start::ReturnTwice, ends: End::Exit, blocks };
+                self.tally.returns[activation.function] += 1;
                 self.end_path(activation, End::CutWithin, new);
             }
         }
+    }
+
+    fn is_unreachable(&self, activation: &Activation, inst: Inst) -> bool {
+        matches!(self.body(activation.function).insts[inst].op, Op::Unreachable)
     }
 
     fn calls(&self, activation: &Activation, inst: Inst, callee: usize) -> bool {

@@ -1,12 +1,13 @@
 //! The plan of a whole module: every unit's probes, and what its counters mean.
 //!
 //! A function's counters are next to each other: first how often it was entered,
-//! where that is counted, then its paths by number.
+//! where that is counted, then how often its calls that can return twice have
+//! returned, if it has some, then its paths by number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_graph::Index;
-use backtrail_ir::{Callee, Func, Linkage, Sym, SymbolKind, Unit, Value, Visibility};
+use backtrail_ir::{Callee, Func, Inst, Linkage, Sym, SymbolKind, Unit, Value, Visibility};
 use backtrail_plan::{Action, FunctionPlan, LeftOut, Place, Probe, UnitPlan, block_log};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub struct FunctionMeaning {
     pub function: u32,
     /// The counter of its entries, if they are counted.
     pub entries: Option<u32>,
+    /// The counter of returns from calls that can return twice, if it has some.
+    /// More of them than paths that begin there says that paths were lost.
+    pub returns: Option<u32>,
     /// The counter of its path 0.
     pub first: u32,
     /// How many paths have counters.
@@ -176,15 +180,21 @@ fn plan_function(
     let taken = choice.weights.map(|weights| weights.get(unit, function));
     let plan = PathPlan::new(unit, function, choice.limit, taken.as_ref())?;
     let entries = can_be_left_early(&unit.functions[function]).then_some(next);
-    let first = next + u32::from(entries.is_some());
+    let next = next + u32::from(entries.is_some());
+    let twice: Vec<Inst> = plan.graph().calls_that_return_twice().collect();
+    let returns = (!twice.is_empty()).then_some(next);
+    let first = next + u32::from(returns.is_some());
     let at = Place::Entry;
     let mut probes = Vec::new();
     probes.extend(check.then_some(Probe { at, action: Action::Enter }));
     probes.extend(entries.map(|counter| Probe { at, action: Action::Count { counter } }));
+    let returned =
+        |counter| move |inst| Probe { at: Place::After(inst), action: Action::Count { counter } };
+    probes.extend(returns.into_iter().flat_map(|it| twice.iter().copied().map(returned(it))));
     probes.extend(plan.probes(&plan.weights(unit, function, taken.as_ref()), first)?);
     let paths = plan.count() as u32;
     let function = function.position() as u32;
-    Ok((probes, FunctionMeaning { function, entries, first, paths, cuts: plan.cuts() }))
+    Ok((probes, FunctionMeaning { function, entries, returns, first, paths, cuts: plan.cuts() }))
 }
 
 /// Which functions code without probes may call: those that something refers to

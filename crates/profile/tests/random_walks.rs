@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use backtrail_graph::{Edge, Index};
 use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
-use backtrail_profile::function_graph::{Joint, is_in_tail_position, traits_of};
+use backtrail_profile::function_graph::{
+    Joint, has_call_that_returns_twice, is_in_tail_position, traits_of,
+};
 use backtrail_profile::model::{End, Start};
 use backtrail_profile::path_plan::{DecodedPath, PathPlan};
 use backtrail_testkit::random_unit::{self, Size};
@@ -79,7 +81,8 @@ impl Walk<'_> {
                 match &self.function.insts[inst].op {
                     Op::Call(call) => {
                         let traits = traits_of(self.unit, call);
-                        if traits.no_return {
+                        let comes_back = has_call_that_returns_twice(self.unit, self.function);
+                        if traits.no_return && !comes_back {
                             return self.end(End::Call, Start::Entry, None);
                         }
                         if is_in_tail_position(self.function, inst) {
@@ -88,6 +91,10 @@ impl Walk<'_> {
                         if traits.returns_twice {
                             self.end(End::CutWithin, Start::ReturnTwice, Some(block));
                             returned = Some((block, inst));
+                        }
+                        if traits.no_return {
+                            // The path is lost, whether it comes back or not.
+                            return;
                         }
                     }
                     Op::IndirectJump => self.end(End::CutWithin, Start::CutWithin, Some(block)),
