@@ -57,7 +57,11 @@ pub const PACKAGES: &[Package] = &[
     package(Need::Test, "csmith", "generates random C programs by seed"),
     package(Need::Test, "libcsmith-dev", "the header those programs include"),
     package(Need::Test, "valgrind", "callgrind counts instructions repeatably"),
-    package(Need::Test, "util-linux", "setarch: the same addresses in two runs; script: a terminal"),
+    package(
+        Need::Test,
+        "util-linux",
+        "setarch: the same addresses in two runs; script: a terminal",
+    ),
     package(Need::Test, "lcov", "genhtml renders exported line counts"),
     package(Need::Test, "graphviz", "dot draws exported graphs"),
     package(Need::Test, "golang-go", "`go tool pprof` reads exported profiles"),
