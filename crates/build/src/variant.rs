@@ -220,10 +220,9 @@ fn derive_file(
     let layout_bytes = layout
         .as_ref()
         .map(|it| postcard::to_stdvec(it).expect("serialising into memory does not fail"));
-    let area = layout
-        .as_ref()
-        .zip(layout_bytes.as_ref())
-        .map(|(layout, bytes)| counter_area::object(layout, layout_id(bytes)));
+    let area = layout.as_ref().zip(layout_bytes.as_ref()).map(|(layout, bytes)| {
+        counter_area::object(layout, layout_id(bytes), carried.kind != Kind::SharedLibrary)
+    });
     let mut added = Vec::new();
     match scheme {
         Scheme::Empty => {}

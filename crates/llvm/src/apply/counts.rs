@@ -14,8 +14,9 @@
 //! instructions, against 10 %).
 //!
 //! The check is assembly: it needs no block of its own, so the function's shape
-//! stays, and what it calls changes no register. The red zone below the stack
-//! pointer is stepped over.
+//! stays, and what it calls changes no register (nor does the way there: lazy
+//! binding would change some). The red zone below the stack pointer is stepped
+//! over.
 
 use backtrail_abi::UnitId;
 use backtrail_abi::counts::{ENTER_FUNCTION, MODULE_SYMBOL, OWNER_SYMBOL, UNIT_SYMBOL_PREFIX};
@@ -81,7 +82,7 @@ impl<'m> Counters<'m> {
              leaq -128(%rsp), %rsp\n\t\
              pushq %rdi\n\t\
              leaq {MODULE_SYMBOL}(%rip), %rdi\n\t\
-             call {ENTER_FUNCTION}@PLT\n\t\
+             call *{ENTER_FUNCTION}@GOTPCREL(%rip)\n\t\
              popq %rdi\n\t\
              leaq 128(%rsp), %rsp\n\
              1:"
