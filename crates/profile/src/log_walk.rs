@@ -236,6 +236,8 @@ impl<'w, 'a> Thread<'w, 'a> {
             let data = &body.blocks[top.block];
             let Some(Leave::Function(_)) = self.leave(top) else { return };
             let name = &self.unit(callee).symbols[self.body(callee).symbol].name;
+            // What runs before it has returned.
+            let is_main = name == "main";
             let may_call = |inst: Inst| match body.insts[inst].op.call() {
                 None => false,
                 Some(call) => match call.callee {
@@ -246,7 +248,7 @@ impl<'w, 'a> Thread<'w, 'a> {
                     }
                 },
             };
-            if data.insts().any(may_call) {
+            if !is_main && data.insts().any(may_call) {
                 return;
             }
             let depth = self.stack.len() - 1;
