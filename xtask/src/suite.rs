@@ -31,7 +31,15 @@ impl Part {
     fn left_out(self) -> &'static str {
         match self {
             Part::Slurm => "slurm: tests that start a Slurm cluster on this machine (none so far)",
-            Part::Browser => "browser: tests that open HTML in a browser (none so far)",
+            Part::Browser => "browser: tests that open HTML in a browser",
+        }
+    }
+
+    /// What the names of its tests contain.
+    fn tests(self) -> &'static str {
+        match self {
+            Part::Slurm => "on_slurm_",
+            Part::Browser => "in_a_browser_",
         }
     }
 }
@@ -61,6 +69,12 @@ pub fn run(options: &Options) -> Result<()> {
                 cargo.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
             } else {
                 cargo.args(["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+            }
+            if !options.without.is_empty() {
+                cargo.arg("--");
+                for part in &options.without {
+                    cargo.args(["--skip", part.tests()]);
+                }
             }
             command::run(&mut cargo)
         });

@@ -42,7 +42,7 @@ fn dom(folder: &Path, part: &str) -> String {
 }
 
 #[test]
-fn a_path_is_shown_beside_its_source() {
+fn in_a_browser_a_path_is_shown_beside_its_source() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let source = folder.join("scan.c");
@@ -80,7 +80,7 @@ fn a_path_is_shown_beside_its_source() {
 }
 
 #[test]
-fn thousands_of_functions_and_hostile_names() {
+fn in_a_browser_thousands_of_functions_and_hostile_names() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let mut profile = random_profile::run(&random_profile::program(1, 3_000, 12), 1).0;
