@@ -2,8 +2,8 @@
 //!
 //! Everything the plan says is checked against the module first, before
 //! anything changes: a module that is refused is as it was. Then edges get room
-//! where they have none ([`places`]), every place is found, and the probes are
-//! inserted ([`log`], [`counts`]).
+//! where they have none (`places`), every place is found, and the probes are
+//! inserted (`log`, `counts`).
 //!
 //! What is inserted has the source position of the instruction it precedes. A
 //! probed function is no longer what some attributes claim: `memory(…)` and
