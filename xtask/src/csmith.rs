@@ -3,11 +3,13 @@
 //! csmith writes closed, deterministic programs that print a checksum of their
 //! variables, and with an argument one after each variable. What such a program
 //! prints must not depend on who compiled it: clang alone, Backtrail, Backtrail
-//! again from the IR without probes, and with every block logged. A program that
-//! takes too long is no answer; another seed takes its place.
+//! again from the IR without probes, with every block logged, and with paths
+//! counted. And what was counted must be what walking over the log gives, the
+//! whole document of it. A program that takes too long is no answer; another
+//! seed takes its place.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
@@ -29,8 +31,16 @@ const PATIENCE: u32 = 1;
 /// Seconds that it may take when every block is logged.
 const PATIENCE_LOGGED: u32 = 60;
 
+/// Seconds that walking over its log may take.
+const PATIENCE_WALKING: u32 = 120;
+
 /// How many programs are compared if nothing else is said.
 const COUNT: u64 = 300;
+
+/// The variants, by the names they get.
+const EMPTY: &str = "original.empty";
+const LOG: &str = "original.log";
+const COUNTED: &str = "original.profile";
 
 /// What `cargo xtask fuzz csmith` takes.
 #[derive(Debug, Args)]
@@ -58,10 +68,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every other seed.
-    pub fn of_seed(seed: u64) -> Level {
-        if seed.is_multiple_of(2) { Level::Zero } else { Level::Two }
-    }
+    /// Both.
+    pub const ALL: [Level; 2] = [Level::Zero, Level::Two];
 
     fn option(self) -> &'static str {
         match self {
@@ -74,9 +82,9 @@ impl Level {
 /// What came out for one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// All printed the same.
+    /// All printed the same, and the profile is the log's.
     Equal,
-    /// It took too long, as itself or with the log.
+    /// It took too long, as itself, with the log, or to walk over that.
     TimedOut,
     /// They did not.
     Different(String),
@@ -162,7 +170,13 @@ fn run_batch(
             let seed = seeds.lock().expect("no thread panics with it").next();
             let Some(seed) = seed else { return Ok(()) };
             let place = folder.join(seed.to_string());
-            let verdict = compare(tool, &place, seed, Level::of_seed(seed), PATIENCE)?;
+            let mut verdict = Verdict::Equal;
+            for level in Level::ALL {
+                verdict = compare(tool, &place, seed, level, PATIENCE)?;
+                if verdict != Verdict::Equal {
+                    break;
+                }
+            }
             tally.lock().expect("no thread panics with it").note(seed, verdict);
         }
     };
@@ -184,11 +198,14 @@ fn write_page(options: &Options, tally: &Tally) -> Result<()> {
         "# Random programs\n\n\
          [csmith](https://github.com/csmith-project/csmith) writes closed, deterministic C programs \
          that print a checksum of each of their variables. Each is compiled by clang alone and by \
-         `backtrail cc`, every other one at -O0 and at -O2, rebuilt with the empty plan, and with \
-         the block log. All four must print the same and end the same; the code of the empty plan \
-         must be the original's, function by function; and the log must be there. A program that \
-         runs for more than {PATIENCE} s, or whose log takes more than {PATIENCE_LOGGED} s, is \
-         replaced by the next seed.\n\n\
+         `backtrail cc`, at -O0 and at -O2, rebuilt with the empty plan, with the block log, and \
+         with its paths counted. All five must print the same and end the same; the code of the \
+         empty plan must be the original's, function by function; and the profile must be the one \
+         that walking over the log gives: `backtrail paths --json` prints the same document for \
+         both, with every path of every function, its number and its count, entries, unfinished \
+         activations and edges. A program that runs for more than {PATIENCE} s at one of the \
+         levels, whose log takes more than {PATIENCE_LOGGED} s, or walking over it more than \
+         {PATIENCE_WALKING} s, is replaced by the next seed.\n\n\
          ```\n$ cargo xtask fuzz csmith\n{tally}\n```\n\n\
          The first seed is 1. How many time out depends on the machine; a handful of seeds that do \
          not are in the test suite, at both levels.\n"
@@ -241,11 +258,9 @@ impl Trial<'_> {
         if let Err(error) = self.make() {
             return Ok(Verdict::NotMade(format!("{error:#}")));
         }
-        for (name, patience) in
-            [("original", PATIENCE_LOGGED), ("empty", PATIENCE_LOGGED), ("log", PATIENCE_LOGGED)]
-        {
-            let Some(output) = self.execute(name, patience)? else {
-                if name == "log" {
+        for name in ["original", EMPTY, LOG, COUNTED] {
+            let Some(output) = self.execute(name, PATIENCE_LOGGED)? else {
+                if name == LOG {
                     return Ok(Verdict::TimedOut);
                 }
                 return Ok(Verdict::Different(format!("{name} does not end, plain does")));
@@ -258,7 +273,10 @@ impl Trial<'_> {
                 )));
             }
         }
-        self.check_code()
+        match self.check_code()? {
+            Verdict::Equal => self.check_paths(),
+            other => Ok(other),
+        }
     }
 
     /// Compiles with Backtrail and derives the variants.
@@ -267,29 +285,69 @@ impl Trial<'_> {
         let mut cc = backtrail();
         cc.arg("cc");
         self.compile("original", cc)?;
-        for scheme in ["empty", "log"] {
+        for scheme in ["empty", "log", "profile"] {
             let mut derive = backtrail();
-            derive.args(["instrument", "--quiet", "--scheme", scheme, "-o", scheme, "original"]);
+            derive.args(["instrument", "--quiet", "--scheme", scheme, "original"]);
             derive.env("BACKTRAIL_CACHE", self.folder.join("cache"));
             command::output(derive.current_dir(self.folder))?;
         }
         Ok(())
     }
 
-    /// The empty plan gives back the code, and the log has a record.
+    /// The empty plan gives back the code, and the others have a record each.
     fn check_code(&self) -> Result<Verdict> {
         let code = |name: &str| Code::read(&self.folder.join(name));
         let is_own = |name: &str| name == "main" || name.starts_with("func_");
-        let empty = code::compare(&code("original")?, &code("empty")?, is_own);
+        let empty = code::compare(&code("original")?, &code(EMPTY)?, is_own);
         if empty.identical == 0 || !empty.different.is_empty() || !empty.unmatched.is_empty() {
             return Ok(Verdict::Different(format!("the empty plan changed code: {empty:?}")));
         }
-        let records = std::fs::read_dir(self.folder.join("records")).map(Iterator::count);
-        Ok(match records {
-            Ok(1) => Verdict::Equal,
-            Ok(count) => Verdict::Different(format!("{count} records of one process")),
-            Err(error) => Verdict::Different(format!("no records: {error}")),
-        })
+        for name in [LOG, COUNTED] {
+            let records = std::fs::read_dir(self.records(name)).map(Iterator::count);
+            match records {
+                Ok(1) => {}
+                Ok(count) => {
+                    return Ok(Verdict::Different(format!("{count} records of {name}")));
+                }
+                Err(error) => {
+                    return Ok(Verdict::Different(format!("no records of {name}: {error}")));
+                }
+            }
+        }
+        Ok(Verdict::Equal)
+    }
+
+    /// What was counted is what walking over the log gives.
+    fn check_paths(&self) -> Result<Verdict> {
+        let mut documents = Vec::new();
+        for name in [COUNTED, LOG] {
+            let mut paths = Command::new("timeout");
+            paths.arg(PATIENCE_WALKING.to_string()).arg(self.tool.join("backtrail"));
+            paths.args(["paths", "--json"]).arg(self.records(name));
+            let output = command::capture(paths.current_dir(self.folder))?;
+            match output.status.code() {
+                Some(0) => documents.push(output.stdout),
+                Some(124) => return Ok(Verdict::TimedOut),
+                _ => {
+                    let message = String::from_utf8_lossy(&output.stderr);
+                    return Ok(Verdict::Different(format!("paths of {name}: {}", message.trim())));
+                }
+            }
+        }
+        if documents[0] == documents[1] {
+            return Ok(Verdict::Equal);
+        }
+        for (name, document) in ["counted.json", "logged.json"].iter().zip(&documents) {
+            std::fs::write(self.folder.join(name), document)?;
+        }
+        let (level, folder) = (self.level.option(), self.folder.display());
+        let what = format!("counted.json and logged.json differ at {level}: see {folder}");
+        Ok(Verdict::Different(what))
+    }
+
+    /// Where a variant records.
+    fn records(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.records"))
     }
 
     fn compile(&self, name: &str, mut compiler: Command) -> Result<()> {
@@ -301,7 +359,7 @@ impl Trial<'_> {
     fn execute(&self, name: &str, patience: u32) -> Result<Option<Output>> {
         let mut program = Command::new("timeout");
         program.arg(patience.to_string()).arg(self.folder.join(name)).arg("1");
-        program.env("BACKTRAIL_DIR", self.folder.join("records"));
+        program.env("BACKTRAIL_DIR", self.records(name));
         let output = command::capture(program.current_dir(self.folder))?;
         match output.status.code() {
             Some(124) => Ok(None),

@@ -5,7 +5,7 @@ use xtask::csmith::{self, Level, Verdict};
 use xtask::workspace::{self, Profile};
 
 #[test]
-fn random_programs_print_the_same_as_original_empty_and_log() {
+fn random_programs_print_the_same_and_their_profiles_are_their_logs() {
     let tool = workspace::build_tool(Profile::Dev).unwrap();
     let folder = tempfile::tempdir().unwrap();
     for (seed, level) in [

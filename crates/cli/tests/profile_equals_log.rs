@@ -77,3 +77,12 @@ fn panics_iterators_and_threads_in_rust() {
         assert_eq!(of("5paths7fragile17h"), 60, "{folder}");
     }
 }
+
+#[test]
+fn a_compressor_in_c() {
+    for level in LEVELS {
+        let (ran, profile) = Program::c(&fixture("squeeze.c"), &[level]).equal(&["1"]);
+        assert_eq!((ran.status, &ran.stdout[..]), (0, "1184 bytes, 1617 bits, restored\n"));
+        assert!(profile.executions() > 100_000, "{level}: {}", profile.executions());
+    }
+}
