@@ -1,6 +1,6 @@
 //! Shapes of control flow.
 
-use super::profile_program::{LEVELS, Program};
+use super::profile_program::{LEVELS, Profile, Program, Scheme};
 
 /// A function that decides on `bits` bits of its argument, one after another.
 fn deciding(bits: u32) -> String {
@@ -221,5 +221,58 @@ fn musttail_calls() {
         // The walk over a log sees the same, on a smaller scale.
         let small = source.replace("1000000", "1000").replace("500000", "500");
         Program::c(&small, &[level]).equal(&[]);
+    }
+}
+
+#[test]
+fn calls_in_tail_position() {
+    let ping = r#"
+        int atoi(const char *); int pong(int, int); int pang(int, int);
+        __attribute__((noinline)) int ping(int n, int sum) { if (n <= 0) return sum; return n % 4 == 0 ? pang(n - 1, sum + 2) : pong(n - 1, sum + 1); }
+        int main(int argc, char **argv) { return ping(atoi(argv[1]), 0) > 0 ? 0 : 1; }
+    "#;
+    let pong = r#"
+        int ping(int, int);
+        __attribute__((noinline)) int pong(int n, int sum) { return ping(n - 1, sum ^ 1); }
+        __attribute__((noinline)) int pang(int n, int sum) { if (n % 3) return ping(n - 3, sum); return pong(n, sum + 1); }
+    "#;
+    // Entries of ping, pong and pang.
+    let walk = |mut n: i64| {
+        let mut entries = (1, 0, 0);
+        while n > 0 {
+            let is_pang = n % 4 == 0;
+            n -= 1;
+            if is_pang {
+                entries.2 += 1;
+            }
+            if is_pang && n % 3 != 0 {
+                n -= 3;
+            } else {
+                entries.1 += 1;
+                n -= 1;
+            }
+            entries.0 += 1;
+        }
+        entries
+    };
+    for level in LEVELS {
+        let files = [("program.c", ping), ("pong.c", pong)];
+        let program = Program::new("cc", &["pong.c", level], &files);
+        let (ran, profile) = program.equal(&["1000"]);
+        assert_eq!(ran.status, 0);
+        let entries = |profile: &Profile| {
+            let of = |name: &str| profile.function(name).activations();
+            let (ping, pong, pang) = (of("ping"), of("pong"), of("pang"));
+            assert_eq!((ping.1, pong.1, pang.1), (0, 0, 0), "{level}");
+            (ping.0, pong.0, pang.0)
+        };
+        assert_eq!(entries(&profile), walk(1000), "{level}");
+        if level == "-O2" {
+            // Frames are reused as they were: else this would need 100 MB of stack.
+            std::fs::remove_dir_all(program.records(Scheme::Profile)).unwrap();
+            let (ran, profile) = program.profile(&["9000000"]);
+            assert_eq!(ran.status, 0);
+            assert_eq!(entries(&profile), walk(9_000_000));
+        }
     }
 }
