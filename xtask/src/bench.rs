@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: what Backtrail costs.
 //!
-//! Everything is decided on CPU time ([`cost`]), and what is compared is run in
+//! Everything is decided on CPU time ([`cost`]) or on instructions
+//! ([`profile`]), and what is compared is run in
 //! turns, several times, and the least is taken: other work on the machine can
 //! only add to it.
 
@@ -8,6 +9,7 @@ pub mod anatomy;
 pub mod build;
 pub mod commands;
 pub mod cost;
+pub mod profile;
 pub mod report;
 
 use anyhow::Result;
@@ -18,11 +20,14 @@ use clap::Subcommand;
 pub enum Bench {
     /// Compiling against plain clang, what is carried, deriving a variant
     Build(build::Options),
+    /// Path profiles against clang's counters: instructions, time, memory
+    Profile(profile::Options),
 }
 
 /// Measures it.
 pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Build(options) => build::run(options),
+        Bench::Profile(options) => profile::run(options),
     }
 }
