@@ -184,9 +184,14 @@ pub struct Show {
 /// `backtrail paths`
 #[derive(Debug, Args)]
 pub struct Paths {
-    /// Profiles of one build (PROG.btprof), which are added up.
-    #[arg(required_unless_present = "compare", value_name = "FILE")]
+    /// Profiles (PROG.btprof) or folders of records of one build, which are added
+    /// up.
+    #[arg(required_unless_present = "compare", value_name = "FILE|DIR")]
     pub files: Vec<PathBuf>,
+    /// The variant that ran, if it is no longer where it was; or the one that is
+    /// meant, if records of several are in one folder.
+    #[arg(long, value_name = "EXE")]
+    pub exe: Option<PathBuf>,
     /// Write the sum to this file, and print nothing unless asked to.
     #[arg(short, long, value_name = "MERGED")]
     pub output: Option<PathBuf>,

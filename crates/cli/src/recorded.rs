@@ -23,36 +23,55 @@ use backtrail_trace::block_log::{Events, Process, ProgramMap};
 
 use crate::exit::Unreadable;
 
-/// The profile of the processes recorded in the folder `dir`, which must be of
-/// one program: `program`, if that is given, else the one that they name.
-pub fn load(dir: &Path, program: Option<&Path>) -> anyhow::Result<Profile> {
-    let records = Records::read(dir).map_err(|error| Unreadable(error.to_string()))?;
-    for foreign in &records.foreign {
-        eprintln!("backtrail: {} is passed over: {}", foreign.path.display(), foreign.why);
+/// The processes in a folder of records, or the one whose folder it is.
+pub fn read_processes(path: &Path) -> anyhow::Result<Vec<ProcessRecord>> {
+    if !path.is_dir() {
+        let hint = "give the folder of records ($BACKTRAIL_DIR) or a process's folder in it";
+        anyhow::bail!(Unreadable(format!("{} is not a folder of records; {hint}", path.display())));
     }
-    let named: BTreeSet<&PathBuf> = records.processes.iter().map(|it| &it.executable).collect();
-    let mut processes: Vec<&ProcessRecord> = records.processes.iter().collect();
-    let program = match (program, named.len()) {
-        (_, 0) => {
-            let dir = dir.display();
-            anyhow::bail!(Unreadable(format!("{dir} holds no record that can be read")));
+    let single = path.join(backtrail_abi::log::PROCESS_FILE).is_file();
+    let folder = path.canonicalize().map_err(Error::read(path))?;
+    let parent = if single { folder.parent().unwrap_or(&folder) } else { &folder };
+    let records = Records::read(parent).map_err(|error| Unreadable(error.to_string()))?;
+    let mut processes = records.processes;
+    if single {
+        processes.retain(|process| process.folder.file_name() == folder.file_name());
+    } else {
+        for foreign in &records.foreign {
+            eprintln!("backtrail: {} is passed over: {}", foreign.path.display(), foreign.why);
         }
-        (None, 1) => processes[0].executable.clone(),
-        (None, _) => {
-            let names: Vec<String> = named.iter().map(|it| it.display().to_string()).collect();
-            let (dir, names) = (dir.display(), names.join(", "));
-            anyhow::bail!(Unreadable(format!(
-                "{dir} holds records of several programs; choose one with --exe: {names}"
-            )));
+    }
+    if processes.is_empty() {
+        anyhow::bail!(Unreadable(format!("{} holds no record that can be read", path.display())));
+    }
+    Ok(processes)
+}
+
+/// The profile of the processes recorded in the folder `dir` (or of the one whose
+/// folder it is), which must be of one program. `variant` is the executable that
+/// ran, if it is no longer where it was, or chooses among several.
+pub fn load(dir: &Path, variant: Option<&Path>) -> anyhow::Result<Profile> {
+    let mut processes = read_processes(dir)?;
+    let variant = variant.map(|it| it.canonicalize().unwrap_or_else(|_| it.to_owned()));
+    if let Some(variant) = &variant {
+        let is_it = |record: &ProcessRecord| record.executable == *variant;
+        let has_its_name =
+            |record: &ProcessRecord| record.executable.file_name() == variant.file_name();
+        if processes.iter().any(is_it) {
+            processes.retain(is_it);
+        } else if processes.iter().any(has_its_name) {
+            processes.retain(has_its_name);
         }
-        (Some(program), count) => {
-            let full = program.canonicalize().unwrap_or_else(|_| program.to_owned());
-            if count > 1 {
-                processes.retain(|it| it.executable == full);
-            }
-            full
-        }
-    };
+    }
+    let named: BTreeSet<&PathBuf> = processes.iter().map(|it| &it.executable).collect();
+    if named.len() > 1 {
+        let names: Vec<String> = named.iter().map(|it| it.display().to_string()).collect();
+        let (dir, names) = (dir.display(), names.join(", "));
+        anyhow::bail!(Unreadable(format!(
+            "{dir} holds records of several programs; choose one with --exe: {names}"
+        )));
+    }
+    let program = variant.unwrap_or_else(|| processes[0].executable.clone());
     decode(&program, &processes)
 }
 
@@ -98,7 +117,7 @@ fn load_module(carried: &Carried) -> anyhow::Result<Loaded> {
     Ok(Loaded { id, layout, units })
 }
 
-fn decode(program: &Path, processes: &[&ProcessRecord]) -> anyhow::Result<Profile> {
+fn decode(program: &Path, processes: &[ProcessRecord]) -> anyhow::Result<Profile> {
     let carried = Carried::read(program)?;
     let libraries = own_libraries(&carried)?;
     let mut loaded = Vec::new();
@@ -142,7 +161,7 @@ fn incomplete(record: &ProcessRecord) -> anyhow::Result<(Process, Option<String>
 fn from_counters(
     mut decoder: Decoder<'_>,
     modules: &[Module<'_>],
-    processes: &[&ProcessRecord],
+    processes: &[ProcessRecord],
 ) -> anyhow::Result<Profile> {
     for record in processes {
         let (_, mut why) = incomplete(record)?;
@@ -178,7 +197,7 @@ fn from_counters(
 fn from_logs(
     decoder: Decoder<'_>,
     loaded: &[Loaded],
-    processes: &[&ProcessRecord],
+    processes: &[ProcessRecord],
 ) -> anyhow::Result<Profile> {
     let units = loaded.iter().flat_map(|it| &it.units);
     let map = ProgramMap::new(units.map(|(id, unit)| (*id, unit)));

@@ -29,7 +29,7 @@ pub fn run(args: &args::Paths, quiet: bool) -> anyhow::Result<u8> {
         return change::run(args, &pair[0], &pair[1]);
     }
     let filter = Filter::new(args.function.as_deref())?;
-    let profile = load_all(&args.files)?;
+    let profile = load_all(&args.files, args.exe.as_deref())?;
     if let Some(output) = &args.output {
         write(output, &write_profile(&profile)?)?;
         if !quiet && !args.json {
@@ -104,8 +104,13 @@ impl Filter {
 
 /// The profile in a file.
 pub fn load(path: &Path) -> anyhow::Result<Profile> {
+    load_from(path, None)
+}
+
+/// The profile in a file or a folder of records, made by `variant`.
+fn load_from(path: &Path, variant: Option<&Path>) -> anyhow::Result<Profile> {
     if path.is_dir() {
-        return crate::recorded::load(path, None);
+        return crate::recorded::load(path, variant);
     }
     let unreadable = |what: String| Unreadable(format!("{}: {what}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
@@ -113,11 +118,11 @@ pub fn load(path: &Path) -> anyhow::Result<Profile> {
 }
 
 /// The sum of the profiles in some files, of which there is at least one.
-fn load_all(files: &[std::path::PathBuf]) -> anyhow::Result<Profile> {
+fn load_all(files: &[std::path::PathBuf], variant: Option<&Path>) -> anyhow::Result<Profile> {
     let (first, rest) = files.split_first().context("no file was given")?;
-    let mut sum = load(first)?;
+    let mut sum = load_from(first, variant)?;
     for path in rest {
-        let profile = load(path)?;
+        let profile = load_from(path, variant)?;
         sum = merge(sum, &profile)
             .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
     }

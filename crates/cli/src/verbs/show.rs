@@ -9,7 +9,7 @@ use backtrail_abi::UnitId;
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::libraries::own_libraries;
-use backtrail_collect::records::{ProcessRecord, Records, ThreadFile};
+use backtrail_collect::records::{ProcessRecord, ThreadFile};
 use backtrail_ir::Unit;
 use backtrail_trace::block_log::{Events, Process, ProgramMap, Step};
 use globset::{Glob, GlobMatcher};
@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::exit::Unreadable;
+use crate::recorded::read_processes;
 use crate::source::Sources;
 use crate::style::{bold, demangle, dim, number};
 
@@ -94,30 +95,6 @@ fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)
         .map_err(|error| io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other)))?;
     writeln!(out)
-}
-
-/// The processes in a folder of records, or the one whose folder it is.
-fn read_processes(path: &Path) -> anyhow::Result<Vec<ProcessRecord>> {
-    if !path.is_dir() {
-        let hint = "give the folder of records ($BACKTRAIL_DIR) or a process's folder in it";
-        anyhow::bail!(Unreadable(format!("{} is not a folder of records; {hint}", path.display())));
-    }
-    let single = path.join(backtrail_abi::log::PROCESS_FILE).is_file();
-    let folder = path.canonicalize().map_err(Error::read(path))?;
-    let parent = if single { folder.parent().unwrap_or(&folder) } else { &folder };
-    let records = Records::read(parent).map_err(|error| Unreadable(error.to_string()))?;
-    let mut processes = records.processes;
-    if single {
-        processes.retain(|process| process.folder.file_name() == folder.file_name());
-    } else {
-        for foreign in &records.foreign {
-            eprintln!("backtrail: {} is passed over: {}", foreign.path.display(), foreign.why);
-        }
-    }
-    if processes.is_empty() {
-        anyhow::bail!(Unreadable(format!("{} holds no record that can be read", path.display())));
-    }
-    Ok(processes)
 }
 
 fn open_process(record: &ProcessRecord) -> anyhow::Result<Process> {
