@@ -32,7 +32,7 @@ const PATIENCE: u32 = 1;
 const PATIENCE_LOGGED: u32 = 60;
 
 /// Seconds that walking over its log may take.
-const PATIENCE_WALKING: u32 = 120;
+const PATIENCE_WALKING: u32 = 60;
 
 /// How many programs are compared if nothing else is said.
 const COUNT: u64 = 300;

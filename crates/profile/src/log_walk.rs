@@ -14,7 +14,7 @@
 //! what it inherited is not in its log: such blocks are counted as
 //! [`LogWalk::inherited`] and otherwise passed over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use backtrail_abi::UnitId;
 use backtrail_graph::{Edge, Index};
@@ -31,6 +31,8 @@ use crate::skeleton::Source;
 pub struct LogWalk<'a> {
     decoder: Decoder<'a>,
     by_function: BTreeMap<(UnitId, Func), usize>,
+    /// The numbers of paths that were met, by function.
+    numbers: Vec<HashMap<DecodedPath, Option<u64>>>,
     tally: Option<Tally>,
     /// Blocks of activations that no log saw begin.
     pub inherited: u64,
@@ -61,7 +63,8 @@ impl<'a> LogWalk<'a> {
         for (number, source) in sources {
             by_function.entry((source.unit_id, source.function)).or_insert(number);
         }
-        Self { decoder, by_function, tally: None, inherited: 0 }
+        let numbers = vec![HashMap::new(); decoder.skeleton().sources.len()];
+        Self { decoder, by_function, numbers, tally: None, inherited: 0 }
     }
 
     /// Adds the log of one thread of the process under way.
@@ -73,6 +76,7 @@ impl<'a> LogWalk<'a> {
         let mut thread = Thread {
             sources: &self.decoder.skeleton().sources,
             by_function: &self.by_function,
+            numbers: &mut self.numbers,
             tally,
             stack: Vec::new(),
             inherited: 0,
@@ -103,6 +107,7 @@ impl<'a> LogWalk<'a> {
 struct Thread<'w, 'a> {
     sources: &'w [Source<'a>],
     by_function: &'w BTreeMap<(UnitId, Func), usize>,
+    numbers: &'w mut [HashMap<DecodedPath, Option<u64>>],
     tally: Tally,
     stack: Vec<Activation>,
     inherited: u64,
@@ -221,8 +226,13 @@ impl<'w, 'a> Thread<'w, 'a> {
     fn end_path(&mut self, activation: &mut Activation, ends: End, new: DecodedPath) {
         let mut path = std::mem::replace(&mut activation.path, new);
         path.ends = ends;
-        let plan = self.plan(activation.function);
-        if let Some(number) = plan.and_then(|plan| plan.number(&path)) {
+        let known = self.numbers[activation.function].get(&path).copied();
+        let number = known.unwrap_or_else(|| {
+            let number = self.plan(activation.function).and_then(|plan| plan.number(&path));
+            self.numbers[activation.function].insert(path, number);
+            number
+        });
+        if let Some(number) = number {
             *self.tally.paths[activation.function].entry(number).or_default() += 1;
         }
     }
@@ -259,8 +269,11 @@ impl<'w, 'a> Thread<'w, 'a> {
     /// How an activation leaves the function at its block, if it does.
     fn leave(&self, activation: &Activation) -> Option<Leave> {
         let graph = self.plan(activation.function)?.graph();
-        let mut pieces = graph.pieces.values();
-        pieces.find_map(|piece| piece.leave.filter(|_| piece.block == activation.block))
+        // The pieces of a block are next to each other.
+        let pieces = graph.pieces.values().as_slice();
+        let at = pieces.partition_point(|piece| piece.block < activation.block);
+        let mut own = pieces[at..].iter().take_while(|piece| piece.block == activation.block);
+        own.find_map(|piece| piece.leave)
     }
 
     /// Ends all activations from `depth` on; tells how the outermost ended.

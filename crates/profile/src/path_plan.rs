@@ -43,7 +43,7 @@ pub struct PathPlan {
 }
 
 /// A path as its number tells it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DecodedPath {
     /// How it begins.
     pub starts: Start,
