@@ -1,7 +1,7 @@
 //! Everything that is checked of one program.
 //!
 //! Three builds (clang alone, Backtrail, and clang with line tables where the
-//! first two differ), two variants, three runs of the suite. What is not as it
+//! first two differ), three variants, four runs of the suite. What is not as it
 //! should be is a failure; what is not as one might think, for a reason that
 //! this module established itself or that the program's data names, is a note.
 
@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::carried::Carried;
 use super::code::{self, Code, Comparison};
 use super::places::Places;
+use super::profile;
 use super::program::{Language, Program};
 use super::records::{Sweep, Tally};
 use super::results::{Outcome, Results};
@@ -36,8 +37,21 @@ pub struct Row {
     pub empty: Results,
     /// With the block log.
     pub log: Results,
-    /// How many processes left a record during the last.
+    /// With counted paths.
+    #[serde(default)]
+    pub profile: Results,
+    /// How many processes left a record while blocks were logged.
     pub processes: usize,
+    /// And while paths were counted.
+    #[serde(default)]
+    pub counted_processes: usize,
+    /// Functions whose paths are counted whole, cut, and not.
+    #[serde(default)]
+    pub counted_functions: (usize, usize, usize),
+    /// Processes whose profile was compared with their block log, functions that
+    /// ran in them, and how many of these took the same paths as often.
+    #[serde(default)]
+    pub same_as_log: (usize, usize, usize),
     /// The bytes they recorded.
     pub recorded_bytes: u64,
     /// Units, and how many of them carry IR.
@@ -56,8 +70,8 @@ pub struct Row {
     pub failures: Vec<String>,
 }
 
-/// The two variants.
-const SCHEMES: [&str; 2] = ["empty", "log"];
+/// The variants.
+pub const SCHEMES: [&str; 3] = ["empty", "log", "profile"];
 
 /// Reasons to be without IR that hold for every program: there is no code in it.
 const NO_CODE: &[&str] = &["read by an option of the linker"];
@@ -98,20 +112,34 @@ pub fn check(workshop: &Workshop, program: &Program) -> Result<Row> {
         say(program, "count instructions");
         compare_instructions(workshop, program, &folder, &places, workload, &mut row)?;
     }
-    for scheme in ["original", "empty", "log"] {
+    let mut logs = Tally::default();
+    for scheme in ["original", "empty", "log", "profile"] {
         say(program, &format!("its tests, {scheme}"));
         places.put(scheme)?;
         let (results, tally) = run_suite(workshop, program, &folder, scheme)?;
         match scheme {
             "original" => row.original = results,
             "empty" => row.empty = results,
-            _ => {
+            "log" => {
                 row.log = results;
                 note_records(workshop, &tally, &mut row);
+                logs = tally;
+            }
+            _ => {
+                row.profile = results;
+                row.counted_processes = tally.processes;
+                if tally.processes == 0 {
+                    row.failures.push("no process counted its paths".to_owned());
+                }
+                compare_with_logs(workshop, program, &places, &logs, &tally, &mut row)?;
             }
         }
     }
     places.put("original")?;
+    for scheme in ["log", "profile"] {
+        // The next run makes them anew anyway.
+        let _ = std::fs::remove_dir_all(workshop.of(program).join(format!("records-{scheme}")));
+    }
     judge_suites(&mut row);
     // Where this machine keeps it says nothing to anybody else.
     let here = format!("{}/", folder.display());
@@ -231,6 +259,10 @@ fn compare_instructions(
     Ok(())
 }
 
+fn records_are_compared(scheme: &str) -> bool {
+    matches!(scheme, "log" | "profile")
+}
+
 fn run_suite(
     workshop: &Workshop,
     program: &Program,
@@ -238,16 +270,14 @@ fn run_suite(
     scheme: &str,
 ) -> Result<(Results, Tally)> {
     let log = workshop.of(program).join(format!("{scheme}.suite.log"));
-    let records = workshop.of(program).join("records");
+    let records = workshop.of(program).join(format!("records-{scheme}"));
     let sweep = Sweep::start(&records)?;
-    let ran = workshop.script(
-        program,
-        Compiler::Carrying,
-        folder,
-        program.suite,
-        &log,
-        &[("BACKTRAIL_DIR", &records)],
-    );
+    let mut variables: Vec<(&str, &Path)> = vec![("BACKTRAIL_DIR", &records)];
+    if records_are_compared(scheme) {
+        // One after another, so that the order of processes is always the same.
+        variables.push(("JOBS", Path::new("1")));
+    }
+    let ran = workshop.script(program, Compiler::Carrying, folder, program.suite, &log, &variables);
     let tally = sweep.finish();
     let ran = ran?;
     let results = Results::read(&ran.output, ran.success);
@@ -281,17 +311,73 @@ fn note_records(workshop: &Workshop, tally: &Tally, row: &mut Row) {
         };
         row.failures.push(failure);
     }
-    if let Some(folder) = tally.kept.first().and_then(|kept| kept.parent()) {
-        // The next run makes it anew anyway.
-        let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Compares what processes counted with what the same processes of the earlier
+/// run logged: the suite starts them in the same order.
+fn compare_with_logs(
+    workshop: &Workshop,
+    program: &Program,
+    places: &Places,
+    logs: &Tally,
+    counts: &Tally,
+    row: &mut Row,
+) -> Result<()> {
+    if logs.processes != counts.processes {
+        row.notes.push(format!(
+            "profile and log: {} processes counted and {} logged, so that none is compared",
+            counts.processes, logs.processes
+        ));
+        return Ok(());
     }
+    let paths = |record: &Path, scheme: &str| -> Result<Value> {
+        let name = executable_of(record)?;
+        let variants = places.list(scheme);
+        let variant = variants.iter().find(|it| it.file_name() == name.file_name());
+        let mut command = workshop.backtrail();
+        command.args(["paths", "--json"]);
+        if let Some(variant) = variant {
+            command.arg("--exe").arg(variant);
+        }
+        Ok(serde_json::from_str(&command::output(command.arg(record))?)?)
+    };
+    let counted = counts.ranked();
+    for (rank, log) in logs.ranked() {
+        let Some((_, record)) = counted.iter().find(|(other, _)| *other == rank) else { continue };
+        let (ours, theirs) = (paths(record, "profile")?, paths(log, "log")?);
+        let compared = profile::compare(&ours, &theirs);
+        row.counted_functions = compared.ways;
+        row.same_as_log.0 += 1;
+        row.same_as_log.1 += compared.ran;
+        row.same_as_log.2 += compared.ran - compared.different.len();
+        for difference in compared.different {
+            let known = program.varies.iter().any(|name| difference.starts_with(name));
+            let list = if known { &mut row.notes } else { &mut row.failures };
+            list.push(format!("profile and log of process {rank}: {difference}"));
+        }
+    }
+    if row.same_as_log.0 == 0 {
+        row.failures.push("no process's profile could be compared with its log".to_owned());
+    }
+    row.notes.sort();
+    row.notes.dedup();
+    Ok(())
+}
+
+/// The executable that left a record.
+fn executable_of(record: &Path) -> Result<PathBuf> {
+    let header = std::fs::read(record.join("process"))?;
+    let path = header.get(40..).unwrap_or_default();
+    let path: Vec<u8> = path.iter().copied().take_while(|byte| *byte != 0).collect();
+    Ok(PathBuf::from(String::from_utf8_lossy(&path).into_owned()))
 }
 
 fn judge_suites(row: &mut Row) {
     if row.original.count(Outcome::Passed) == 0 {
         row.failures.push("no test passes with the original".to_owned());
     }
-    for (variant, results) in [("empty plan", &row.empty), ("block log", &row.log)] {
+    let variants = [("empty plan", &row.empty), ("block log", &row.log), ("profile", &row.profile)];
+    for (variant, results) in variants {
         for difference in results.differences(&row.original) {
             row.failures.push(format!("{variant}: {difference}"));
         }

@@ -10,6 +10,7 @@ pub mod check;
 pub mod code;
 pub mod fetch;
 pub mod places;
+pub mod profile;
 pub mod program;
 pub mod records;
 pub mod report;

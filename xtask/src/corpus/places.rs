@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use super::check::SCHEMES;
 use super::program::Program;
 use super::tree::Built;
 
@@ -25,7 +26,7 @@ impl Places {
             build: built.folder.clone(),
             kept: kept.to_path_buf(),
         };
-        for folder in ["empty", "log"].map(|scheme| kept.join(scheme)) {
+        for folder in SCHEMES.map(|scheme| kept.join(scheme)) {
             if folder.exists() {
                 std::fs::remove_dir_all(&folder)?;
             }

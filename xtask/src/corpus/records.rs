@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 /// How many records are kept for reading.
-const KEPT: usize = 8;
+const KEPT: usize = 24;
 
 /// Records larger than this are not kept: reading them takes long.
 const KEPT_BYTES: u64 = 64 << 20;
@@ -27,9 +27,27 @@ pub struct Tally {
     pub processes: usize,
     /// The bytes of all of them.
     pub bytes: u64,
-    /// The folders that were kept.
+    /// The folders that were kept, the first processes first.
     pub kept: Vec<PathBuf>,
     counted: BTreeSet<PathBuf>,
+}
+
+impl Tally {
+    /// The records that were kept, each with its place among all processes by
+    /// the time they began.
+    pub fn ranked(&self) -> Vec<(usize, &PathBuf)> {
+        let mut all: Vec<&PathBuf> = self.counted.iter().collect();
+        all.sort_by_key(|path| began(path));
+        let rank = |path: &PathBuf| all.iter().position(|it| *it == path);
+        self.kept.iter().filter_map(|path| Some((rank(path)?, path))).collect()
+    }
+}
+
+/// When the process of a record began: the second half of `PID-NONCE`, whose
+/// digits are always as many.
+fn began(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split('-').next_back().unwrap_or_default().to_owned()
 }
 
 /// A sweep that is under way.
@@ -68,7 +86,9 @@ impl Sweep {
 }
 
 fn sweep(folder: &Path, tally: &mut Tally) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(|entry| began(&entry.path()));
+    for entry in entries {
         let path = entry.path();
         if tally.counted.contains(&path) {
             continue;
@@ -109,14 +129,14 @@ mod tests {
         let running = records.join(format!("{}-1", std::process::id()));
         std::fs::create_dir(&running).unwrap();
         // Process numbers end at 2^22, so these are nobody's.
-        for number in 0..20 {
+        for number in 0..40 {
             let ended = records.join(format!("{}-7", 5_000_000 + number));
             std::fs::create_dir(&ended).unwrap();
             std::fs::write(ended.join("thread-1-0"), [0u8; 100]).unwrap();
         }
         std::thread::sleep(Duration::from_millis(600));
         let tally = sweep.finish();
-        assert_eq!((tally.processes, tally.kept.len()), (20, KEPT));
+        assert_eq!((tally.processes, tally.kept.len()), (40, KEPT));
         assert!(running.is_dir());
         assert_eq!(std::fs::read_dir(&records).unwrap().count(), KEPT + 1);
     }

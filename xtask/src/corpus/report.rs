@@ -7,13 +7,17 @@ use super::results::{Outcome, Results};
 use crate::terminal;
 
 /// The heading of the table.
-const HEADING: [&str; 10] = [
+const HEADING: [&str; 14] = [
     "program",
     "version",
     "original",
     "empty plan",
     "block log",
-    "processes",
+    "profile",
+    "processes logged",
+    "counted",
+    "whole / cut / not",
+    "profile = log",
     "units carried",
     "functions",
     "same as clang",
@@ -37,7 +41,17 @@ fn cells(row: &Row) -> Vec<String> {
         passed(&row.original),
         passed(&row.empty),
         passed(&row.log),
+        passed(&row.profile),
         row.processes.to_string(),
+        row.counted_processes.to_string(),
+        format!(
+            "{} / {} / {}",
+            row.counted_functions.0, row.counted_functions.1, row.counted_functions.2
+        ),
+        match row.same_as_log {
+            (0, ..) => "–".to_owned(),
+            (processes, ran, same) => format!("{same} of {ran} in {processes} processes"),
+        },
         share(Some(row.units)),
         row.functions.to_string(),
         share(row.same_as_clang),
@@ -129,8 +143,10 @@ which fetches each program as Debian packages it (or from Rust's registry), buil
 ";
 
 const COLUMNS: &str = "
-- *original*, *empty plan*, *block log*: tests passed with the executable as it was built, rebuilt from its IR without any probe, and with every executed block logged. Each test must end as it does with the original.
-- *processes*: how many processes left a record while the tests ran with the block log.
+- *original*, *empty plan*, *block log*, *profile*: tests passed with the executable as it was built, rebuilt from its IR without any probe, with every executed block logged, and with paths counted. Each test must end as it does with the original.
+- *processes logged*, *counted*: how many processes left a record while the tests ran with the block log, and with paths counted.
+- *whole / cut / not*: functions all of whose acyclic paths have a counter, which are cut into pieces, and which are not counted.
+- *profile = log*: functions that ran, added up over the first processes of the suite (at most 24), and how many of them took the same paths as often, were entered as often and left unfinished as often as the block log of the same process in the earlier run says.
 - *units carried*: compilation units whose IR is in the executables, of all that were linked.
 - *functions*: those of the carried units, each unit once.
 - *same as clang*: functions of the executables whose code is what the same clang makes without Backtrail.
