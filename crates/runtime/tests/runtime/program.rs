@@ -99,6 +99,15 @@ impl Program {
         Self { folder, executable }
     }
 
+    /// The same where any user may go, which the checkout need not be.
+    pub fn where_all_may_go(mut self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let executable = folder.path().join(self.executable.file_name().unwrap());
+        fs::copy(&self.executable, &executable).unwrap();
+        (self.folder, self.executable) = (folder, executable);
+        self
+    }
+
     /// The folder for records.
     pub fn records(&self) -> PathBuf {
         self.folder.path().join("records")

@@ -104,7 +104,7 @@ fn a_record_that_is_removed() {
 
 #[test]
 fn a_strict_umask_and_no_rights() {
-    let program = Program::new("unprivileged");
+    let program = Program::new("unprivileged").where_all_may_go();
     fs::set_permissions(program.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     program.run(&[], 0);
     let logs = program.logs();
