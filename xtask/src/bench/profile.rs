@@ -65,8 +65,20 @@ pub struct Measured {
 impl Measured {
     /// The least user time.
     pub fn least(&self) -> f64 {
-        self.user.iter().copied().fold(f64::INFINITY, f64::min)
+        least(&self.user)
     }
+}
+
+/// The least of some numbers.
+pub fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// The median of some numbers: of an even number of them the upper one.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// What was measured of one program.
@@ -116,7 +128,6 @@ pub fn run(options: &Options) -> Result<()> {
     let chosen = choose(&options.only)?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = corpus::workshop(None, "profile-")?;
-    let bench = Bench::new(&workshop)?;
     let mut failures = Vec::new();
     for subject in &chosen.subjects {
         let known: Option<Row> = kept(&workshop, subject.name, &subject.stamp())?;
@@ -124,7 +135,7 @@ pub fn run(options: &Options) -> Result<()> {
             continue;
         }
         terminal::heading(subject.name);
-        match measure(&workshop, &bench, subject, options.rounds) {
+        match measure(&workshop, subject, options.rounds) {
             Ok(row) => keep(&workshop, subject.name, &subject.stamp(), &row)?,
             Err(error) => {
                 terminal::error(&error);
@@ -136,6 +147,7 @@ pub fn run(options: &Options) -> Result<()> {
         let known: Option<Threads> = kept(&workshop, THREADS, threads::SOURCE)?;
         if known.is_none() || options.again {
             terminal::heading(THREADS);
+            let bench = Bench::new(&workshop, THREADS)?;
             let measured = threads::measure(&workshop, &bench, options.rounds)?;
             keep(&workshop, THREADS, threads::SOURCE, &measured)?;
         }
@@ -173,8 +185,9 @@ fn choose(names: &[String]) -> Result<Chosen> {
     Ok(chosen)
 }
 
-fn measure(workshop: &Workshop, bench: &Bench, subject: &Subject, rounds: usize) -> Result<Row> {
-    let (executables, version) = variant::make(workshop, bench, subject)?;
+fn measure(workshop: &Workshop, subject: &Subject, rounds: usize) -> Result<Row> {
+    let bench = Bench::new(workshop, subject.name)?;
+    let (executables, version) = variant::make(workshop, &bench, subject)?;
     let mut variants = Vec::new();
     println!("count instructions");
     let mut expected = None;

@@ -1,11 +1,12 @@
 // Runs a program and tells what the kernel counted for it alone:
 //     launch REPORT STDIN STDOUT PROGRAM ARGUMENTS...
-// writes "STATUS USER_US KERNEL_US MAXIMUM_RSS_KB" to REPORT, STATUS as wait
-// gives it. The greatest resident set of a process begins with that of the
+// writes "STATUS USER_US KERNEL_US MAXIMUM_RSS_KB CLOCK_US" to REPORT, STATUS as
+// wait gives it. The greatest resident set of a process begins with that of the
 // process that started it, so this is a program of its own, and small.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,8 @@ static long long microseconds(struct timeval time) {
 int main(int count, char **words) {
     if (count < 5)
         return 2;
+    struct timeval start, end;
+    gettimeofday(&start, NULL);
     pid_t child = fork();
     if (child < 0)
         return 3;
@@ -34,10 +37,12 @@ int main(int count, char **words) {
     struct rusage usage;
     if (wait4(child, &status, 0, &usage) != child)
         return 3;
+    gettimeofday(&end, NULL);
     FILE *report = fopen(words[1], "w");
     if (!report)
         return 3;
-    fprintf(report, "%d %lld %lld %ld\n", status, microseconds(usage.ru_utime),
-            microseconds(usage.ru_stime), usage.ru_maxrss);
+    fprintf(report, "%d %lld %lld %ld %lld\n", status, microseconds(usage.ru_utime),
+            microseconds(usage.ru_stime), usage.ru_maxrss,
+            microseconds(end) - microseconds(start));
     return fclose(report) ? 3 : 0;
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::subject::SUBJECTS;
 use super::threads::Threads;
 use super::variant::Variant;
-use super::{Results, Row};
+use super::{Results, Row, least, median};
 use crate::terminal;
 
 /// How many times the overhead in one thread two threads may have.
@@ -27,7 +27,8 @@ const COMPARED: [Variant; 6] = [
 ];
 
 fn percent(ratio: f64) -> String {
-    format!("{:.1}", (ratio - 1.0) * 100.0)
+    let shown = format!("{:.1}", (ratio - 1.0) * 100.0);
+    if shown == "-0.0" { "0.0".to_owned() } else { shown }
 }
 
 fn verdict(met: bool) -> &'static str {
@@ -90,12 +91,6 @@ fn times(rows: &[Row]) -> Table {
     table
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 fn memory(rows: &[Row]) -> Table {
     let mut table = vec![heading(&["program", "original kB"], &COMPARED, &[])];
     for row in rows {
@@ -111,11 +106,19 @@ fn memory(rows: &[Row]) -> Table {
 }
 
 fn threads_table(threads: &Threads) -> Table {
-    let titles =
-        ["counts", "one thread s", "two threads s", "overhead of one", "of two", "counts lost"];
+    let titles = [
+        "counts",
+        "one thread s",
+        "two threads s",
+        "overhead of one",
+        "of two",
+        "of one, medians",
+        "of two, medians",
+        "processors used by two",
+        "counts lost",
+    ];
     let mut table = vec![titles.map(str::to_owned).to_vec()];
     for (index, line) in threads.lines.iter().enumerate() {
-        let overhead = threads.overhead(line);
         let shown = |value: f64| {
             if index == line.baseline { String::new() } else { format!("{:.1} %", value * 100.0) }
         };
@@ -126,14 +129,13 @@ fn threads_table(threads: &Threads) -> Table {
                 format!("{:.1} %", (one as f64 - two as f64) / one as f64 * 100.0)
             }
         };
-        table.push(vec![
-            line.title.clone(),
-            format!("{:.2}", line.user[0]),
-            format!("{:.2}", line.user[1]),
-            shown(overhead[0]),
-            shown(overhead[1]),
-            lost,
-        ]);
+        let mut cells = vec![line.title.clone()];
+        cells.extend(line.user.iter().map(|runs| format!("{:.2}", least(runs))));
+        cells.extend(threads.overhead(line, least).map(shown));
+        cells.extend(threads.overhead(line, median).map(shown));
+        cells.push(format!("{:.2}", median(&line.processors)));
+        cells.push(lost);
+        table.push(cells);
     }
     table
 }
@@ -169,7 +171,7 @@ fn wanted(results: &Results) -> Table {
         );
     }
     if let Some((threads, paths)) = results.threads.as_ref().and_then(|t| Some((t, t.paths()?))) {
-        let [one, two] = threads.overhead(paths);
+        let [one, two] = threads.overhead(paths, least);
         compare(
             "overhead of two threads / of one",
             format!("≤ {THREADS_LIMIT}x"),
@@ -241,6 +243,7 @@ pub fn page(results: &Results) -> String {
         page.push_str(THREADS);
         page.push_str(&markdown(&threads_table(threads)));
     }
+    page.push_str(BOUNDS);
     page.push_str("\n## Programs\n\n");
     page.push_str(&markdown(&programs(results)));
     page
@@ -292,8 +295,17 @@ The greatest resident set in kB, and how many kB more than the original: counter
 const THREADS: &str = "
 ## Two threads
 
-The same work in one thread and in two that run the same hot function: user time of all threads, and overheads against the original or the empty plan with as many threads. *counts lost*: by how much less was counted by two threads than by one.
+The same work in one thread and in two that run the same hot function: user time of all threads, and overheads against the original or the empty plan with as many threads. Where other work keeps a processor busy, the two seldom run at the same time, and the least of all runs is one in which they did not; medians are therefore given too, and how many processors were used at a time (a median): at 1 the threads took turns, and what shared counters cost is not seen. *counts lost*: by how much less was counted by two threads than by one.
 
+";
+
+const BOUNDS: &str = "
+## What bounds the numbers
+
+- **Entry.** Every activation begins by asking whether its thread has counters (three instructions), and counts itself where it can be left early (a fourth). Small functions that are called often feel it most: in Lua's and SQLite's there are a few instructions for each call that clang's shared counters do without. It is what threads that do not share, and counts that survive a kill, cost.
+- **Inner loops.** A turn of a loop ends a path, and the count is in memory as soon as it has ended: an increment on the back edge, which often keeps the loop from ending in its own branch, so a jump besides. clang adds up in a register while the loop runs and writes afterwards; a kill in between loses that.
+- **Weights** choose which edges carry additions and where paths of large functions are cut. They do not yet count what it takes to set the sum again at the head of a hot inner loop that is also entered with another sum: where a cut before the loop made the sum a constant without weights, the same loop with weights takes two instructions more in each turn (bzip2's move to front).
+- **Instructions are not time.** An increment in memory that is not waited for is nearly free, a jump that is predicted too: user time grows by less than instructions nearly everywhere. On a machine with other work, times of less than some percent apart are the same.
 ";
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub struct Usage {
     pub kernel: f64,
     /// The greatest resident set, in kB.
     pub memory: u64,
+    /// Seconds by the clock.
+    pub wall: f64,
 }
 
 /// A run that has ended.
@@ -43,9 +45,10 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Makes the folder and compiles the program that starts others.
-    pub fn new(workshop: &Workshop) -> Result<Bench> {
-        let folder = workshop.folder.join("profile-runs");
+    /// Makes the folder of one subject and compiles the program that starts
+    /// others.
+    pub fn new(workshop: &Workshop, name: &str) -> Result<Bench> {
+        let folder = workshop.folder.join("profile-runs").join(name);
         std::fs::create_dir_all(&folder)?;
         let source = folder.join("launch.c");
         std::fs::write(&source, include_str!("launch.c"))?;
@@ -165,10 +168,14 @@ impl Bench {
 
 fn read_report(text: &str) -> Result<(i32, Usage)> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let [status, user, kernel, memory] = words[..] else { bail!("no report: {text:?}") };
+    let [status, user, kernel, memory, wall] = words[..] else { bail!("no report: {text:?}") };
     let seconds = |word: &str| -> Result<f64> { Ok(word.parse::<u64>()? as f64 / 1e6) };
-    let usage =
-        Usage { user: seconds(user)?, kernel: seconds(kernel)?, memory: memory.parse::<u64>()? };
+    let usage = Usage {
+        user: seconds(user)?,
+        kernel: seconds(kernel)?,
+        memory: memory.parse()?,
+        wall: seconds(wall)?,
+    };
     Ok((status.parse()?, usage))
 }
 
@@ -183,9 +190,10 @@ mod tests {
 
     #[test]
     fn reports_are_read_or_refused() {
-        let (status, usage) = read_report("256 1500000 20000 2048\n").unwrap();
-        assert_eq!((status, usage), (256, Usage { user: 1.5, kernel: 0.02, memory: 2048 }));
-        assert!(read_report("").is_err() && read_report("1 2 3 x").is_err());
+        let (status, usage) = read_report("256 1500000 20000 2048 900000\n").unwrap();
+        let expected = Usage { user: 1.5, kernel: 0.02, memory: 2048, wall: 0.9 };
+        assert_eq!((status, usage), (256, expected));
+        assert!(read_report("").is_err() && read_report("1 2 3 x 5").is_err());
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub const SUBJECTS: &[Subject] = &[
         "#,
         executable: "sqlite3",
         does: "fills, indexes, joins, groups, changes two tables in memory",
-        timed: Work { arguments: &["-batch", ":memory:"], input: Input::Sql(1, 200_000) },
+        timed: Work { arguments: &["-batch", ":memory:"], input: Input::Sql(1, 480_000) },
         counted: Work { arguments: &["-batch", ":memory:"], input: Input::Sql(2, 10_000) },
         training: Work { arguments: &["-batch", ":memory:"], input: Input::Sql(3, 20_000) },
     },

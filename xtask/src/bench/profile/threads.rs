@@ -20,7 +20,7 @@ use crate::corpus::tree::Workshop;
 pub const SOURCE: &str = include_str!("threads.c");
 
 /// How often the hot function is called by each half of the work.
-const ROUNDS: u64 = 15_000_000;
+const ROUNDS: u64 = 100_000_000;
 
 /// What was measured of one way to count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,8 +29,10 @@ pub struct Counted {
     pub title: String,
     /// Which line is its baseline.
     pub baseline: usize,
-    /// Least user seconds, of both halves, in one thread and in two.
-    pub user: [f64; 2],
+    /// User seconds of every run, of both halves, in one thread and in two.
+    pub user: [Vec<f64>; 2],
+    /// How many processors were used at the same time by two threads, of every run.
+    pub processors: Vec<f64>,
     /// Sum of the hot function's counts, in one thread and in two; nothing
     /// where nothing is counted.
     pub counts: Option<[u64; 2]>,
@@ -46,10 +48,11 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// How much longer a line takes than its baseline, in one thread and in two.
-    pub fn overhead(&self, line: &Counted) -> [f64; 2] {
+    /// How much longer a line takes than its baseline, in one thread and in
+    /// two, by the least of all runs or by another choice.
+    pub fn overhead(&self, line: &Counted, choose: fn(&[f64]) -> f64) -> [f64; 2] {
         let baseline = &self.lines[line.baseline];
-        [0, 1].map(|index| line.user[index] / baseline.user[index] - 1.0)
+        [0, 1].map(|index| choose(&line.user[index]) / choose(&baseline.user[index]) - 1.0)
     }
 
     /// The line of the path profile.
@@ -95,7 +98,8 @@ pub fn measure(workshop: &Workshop, bench: &Bench, rounds: usize) -> Result<Thre
         .map(|(title, baseline, _)| Counted {
             title: (*title).to_owned(),
             baseline: *baseline,
-            user: [f64::INFINITY; 2],
+            user: Default::default(),
+            processors: Vec::new(),
             counts: None,
             exact: true,
         })
@@ -111,8 +115,11 @@ pub fn measure(workshop: &Workshop, bench: &Bench, rounds: usize) -> Result<Thre
                     bench.launch(&Command::new(executable), &words, "/dev/null".as_ref())?;
                 let expected = expected.get_or_insert_with(|| finished.output.clone());
                 ensure!(*expected == finished.output, "{title} writes something else");
-                let least = &mut lines[index].user[threads - 1];
-                *least = least.min(finished.usage.user);
+                let usage = finished.usage;
+                lines[index].user[threads - 1].push(usage.user);
+                if threads == 2 {
+                    lines[index].processors.push((usage.user + usage.kernel) / usage.wall);
+                }
                 if round == 0 {
                     counts[index][threads - 1] = match *title {
                         PATHS => read_paths(workshop, bench)?,
@@ -177,6 +184,7 @@ fn parse_counters(text: &str) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::least;
     use super::*;
 
     #[test]
@@ -194,11 +202,16 @@ mod tests {
             title: title.into(),
             baseline,
             user,
+            processors: Vec::new(),
             counts: None,
             exact: true,
         };
-        let threads =
-            Threads { lines: vec![line("empty plan", 0, [1.0, 2.0]), line(PATHS, 0, [1.5, 2.5])] };
-        assert_eq!(threads.overhead(threads.paths().unwrap()), [0.5, 0.25]);
+        let threads = Threads {
+            lines: vec![
+                line("empty plan", 0, [vec![1.0], vec![3.0, 2.0]]),
+                line(PATHS, 0, [vec![1.5], vec![2.5, 4.0]]),
+            ],
+        };
+        assert_eq!(threads.overhead(threads.paths().unwrap(), least), [0.5, 0.25]);
     }
 }
