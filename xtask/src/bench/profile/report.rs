@@ -14,6 +14,9 @@ const THREADS_LIMIT: f64 = 1.3;
 /// How many times the overhead of counters on edges a path profile may have.
 const PROGRAM_LIMIT: f64 = 2.0;
 
+/// What part of the overhead may be left with weights for them to matter.
+const WEIGHTS_LIMIT: f64 = 0.9;
+
 type Table = Vec<Vec<String>>;
 
 /// All but the original, which they are compared with.
@@ -157,9 +160,9 @@ fn wanted(results: &Results) -> Table {
         );
         compare(
             "the same with weights of a training run",
-            format!("< {} %, without", percent(paths)),
+            format!("clearly below {} % (≤ {WEIGHTS_LIMIT} of it)", percent(paths)),
             format!("{} %", percent(weighted)),
-            weighted < paths,
+            weighted - 1.0 <= (paths - 1.0) * WEIGHTS_LIMIT,
         );
         let worst = rows.iter().map(|row| (overhead_against_edges(row), row.name.as_str()));
         let worst = worst.fold((f64::NEG_INFINITY, ""), |a, b| if b.0 > a.0 { b } else { a });
@@ -302,10 +305,10 @@ The same work in one thread and in two that run the same hot function: user time
 const BOUNDS: &str = "
 ## What bounds the numbers
 
-- **Entry.** Every activation begins by asking whether its thread has counters (three instructions), and counts itself where it can be left early (a fourth). Small functions that are called often feel it most: in Lua's and SQLite's there are a few instructions for each call that clang's shared counters do without. It is what threads that do not share, and counts that survive a kill, cost.
-- **Inner loops.** A turn of a loop ends a path, and the count is in memory as soon as it has ended: an increment on the back edge, which often keeps the loop from ending in its own branch, so a jump besides. clang adds up in a register while the loop runs and writes afterwards; a kill in between loses that.
+- **Entry.** Every activation begins by asking whether its thread has counters (three instructions), and counts itself where it can be left early (a fourth). Small functions that are called often feel it most: in Lua's API functions these are most of the difference to clang's shared counters. It is what threads that do not share, and counts that survive a kill, cost.
+- **Inner loops.** A turn of a loop ends a path, and the count is in memory as soon as it has ended: an increment on the back edge, and in bzip2's move to front a jump besides. clang adds up in a register while the loop runs and writes afterwards; a kill in between loses that.
 - **Weights** choose which edges carry additions and where paths of large functions are cut. They do not yet count what it takes to set the sum again at the head of a hot inner loop that is also entered with another sum: where a cut before the loop made the sum a constant without weights, the same loop with weights takes two instructions more in each turn (bzip2's move to front).
-- **Instructions are not time.** An increment in memory that is not waited for is nearly free, a jump that is predicted too: user time grows by less than instructions nearly everywhere. On a machine with other work, times of less than some percent apart are the same.
+- **Instructions are not time**, in either direction (see zstd and tcc). The times were taken on a machine with two processors that were busy with other work, some of it other rows of this table: differences of some percent mean nothing.
 ";
 
 #[cfg(test)]
@@ -333,7 +336,7 @@ mod tests {
         let expected = [
             "what | wanted | measured | ",
             "instructions, geometric mean | ≤ 10.0 %, edges | 15.4 % | missed",
-            "the same with weights of a training run | < 15.4 %, without | 5.0 % | met",
+            "the same with weights of a training run | clearly below 15.4 % (≤ 0.9 of it) | 5.0 % | met",
             "instructions, every program | ≤ 2x edges | at most 2.10x (q) | missed",
         ];
         assert_eq!(lines, expected);
