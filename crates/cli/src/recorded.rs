@@ -11,7 +11,7 @@ use backtrail_build::carry::Carried;
 use backtrail_build::libraries::own_libraries;
 use backtrail_build::variant::{build_id_text, layout_id};
 use backtrail_collect::counts::CountsFile;
-use backtrail_collect::records::{CountsPath, ProcessRecord, Records};
+use backtrail_collect::records::{CountsPath, Foreign, ProcessRecord, Records};
 use backtrail_ir::Unit;
 use backtrail_plan::counters::Layout;
 use backtrail_profile::decode::{Counters, Decoder};
@@ -23,8 +23,9 @@ use backtrail_trace::block_log::{Events, Process, ProgramMap};
 
 use crate::exit::Unreadable;
 
-/// The processes in a folder of records, or the one whose folder it is.
-pub fn read_processes(path: &Path) -> anyhow::Result<Vec<ProcessRecord>> {
+/// The processes in a folder of records, or the one whose folder it is; and what
+/// is missing of them, a line each.
+pub fn read_processes(path: &Path) -> anyhow::Result<(Vec<ProcessRecord>, Vec<String>)> {
     if !path.is_dir() {
         let hint = "give the folder of records ($BACKTRAIL_DIR) or a process's folder in it";
         anyhow::bail!(Unreadable(format!("{} is not a folder of records; {hint}", path.display())));
@@ -33,25 +34,30 @@ pub fn read_processes(path: &Path) -> anyhow::Result<Vec<ProcessRecord>> {
     let folder = path.canonicalize().map_err(Error::read(path))?;
     let parent = if single { folder.parent().unwrap_or(&folder) } else { &folder };
     let records = Records::read(parent).map_err(|error| Unreadable(error.to_string()))?;
-    let mut processes = records.processes;
+    let (mut processes, mut foreign) = (records.processes, records.foreign);
     if single {
         processes.retain(|process| process.folder.file_name() == folder.file_name());
-    } else {
-        for foreign in &records.foreign {
-            eprintln!("backtrail: {} is passed over: {}", foreign.path.display(), foreign.why);
+        foreign.retain(|foreign| foreign.path.starts_with(&folder));
+    }
+    let mut missing = Vec::new();
+    for Foreign { path, why, lost } in &foreign {
+        eprintln!("backtrail: {} is passed over: {why}", path.display());
+        if *lost {
+            let name = path.strip_prefix(parent).unwrap_or(path).display();
+            missing.push(format!("{name} is missing: {why}"));
         }
     }
     if processes.is_empty() {
         anyhow::bail!(Unreadable(format!("{} holds no record that can be read", path.display())));
     }
-    Ok(processes)
+    Ok((processes, missing))
 }
 
 /// The profile of the processes recorded in the folder `dir` (or of the one whose
 /// folder it is), which must be of one program. `variant` is the executable that
 /// ran, if it is no longer where it was, or chooses among several.
 pub fn load(dir: &Path, variant: Option<&Path>) -> anyhow::Result<Profile> {
-    let mut processes = read_processes(dir)?;
+    let (mut processes, missing) = read_processes(dir)?;
     let variant = variant.map(|it| it.canonicalize().unwrap_or_else(|_| it.to_owned()));
     if let Some(variant) = &variant {
         let is_it = |record: &ProcessRecord| record.executable == *variant;
@@ -72,7 +78,10 @@ pub fn load(dir: &Path, variant: Option<&Path>) -> anyhow::Result<Profile> {
         )));
     }
     let program = variant.unwrap_or_else(|| processes[0].executable.clone());
-    decode(&program, &processes)
+    let mut profile = decode(&program, &processes)?;
+    profile.incomplete.extend(missing);
+    profile.incomplete.sort();
+    Ok(profile)
 }
 
 /// The models of an executable or library and the layout of its counters.
@@ -210,13 +219,19 @@ fn from_logs(
                 Unreadable(format!("{}: {error}", file.path.display()))
             };
             let input = File::open(&file.path).map_err(Error::read(&file.path))?;
-            let events = Events::new(&process, BufReader::with_capacity(1 << 20, input))
+            let mut events = Events::new(&process, BufReader::with_capacity(1 << 20, input))
                 .map_err(unreadable)?;
-            let steps = events.map(|event| {
+            let steps = events.by_ref().map(|event| {
                 let step = map.step(&event?)?;
                 Ok((step.unit, step.func, step.block))
             });
             walk.add_thread(steps).map_err(unreadable)?;
+            let summary = events.summary();
+            if summary.lost > 0 || summary.truncated {
+                let cut = if summary.truncated { ", and a thread's file was cut" } else { "" };
+                let (pid, lost) = (record.pid, summary.lost);
+                why = Some(format!("process {pid}: {lost} logged blocks were lost{cut}"));
+            }
         }
         if walk.inherited > before {
             let count = walk.inherited - before;

@@ -75,6 +75,8 @@ pub struct Foreign {
     pub path: PathBuf,
     /// What it is or why it cannot be read.
     pub why: String,
+    /// Whether something was recorded there that is now missing.
+    pub lost: bool,
 }
 
 /// Everything in a folder of records.
@@ -91,48 +93,49 @@ impl Records {
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let mut records = Self::default();
         for path in entries(dir)? {
-            let why = match process_name(&path) {
-                None => "not the folder of a process".into(),
+            let Unreadable { why, lost } = match process_name(&path) {
+                None => Unreadable::nothing("not the folder of a process"),
                 Some(_) if !path.is_dir() => {
-                    "named like the folder of a process, but a file".into()
+                    Unreadable::nothing("named like the folder of a process, but a file")
                 }
                 Some((_, nonce)) => match records.read_process(&path, nonce) {
                     Ok(process) => {
                         records.processes.push(process);
                         continue;
                     }
-                    Err(why) => why,
+                    Err(unreadable) => unreadable,
                 },
             };
-            records.foreign.push(Foreign { path, why });
+            records.foreign.push(Foreign { path, why, lost });
         }
         records.processes.sort_by_key(|process| (process.nonce, process.pid));
         records.foreign.sort_by(|left, right| left.path.cmp(&right.path));
         Ok(records)
     }
 
-    fn read_process(&mut self, folder: &Path, nonce: u64) -> Result<ProcessRecord, String> {
+    fn read_process(&mut self, folder: &Path, nonce: u64) -> Result<ProcessRecord, Unreadable> {
         let header = read_header(&folder.join(PROCESS_FILE))?;
         let (mut threads, mut counts) = (Vec::new(), Vec::new());
-        for path in entries(folder).map_err(|error| error.to_string())? {
+        for path in entries(folder).map_err(|error| Unreadable::lost(error.to_string()))? {
             if path.file_name() == Some(OsStr::new(PROCESS_FILE)) {
                 continue;
             }
-            let why = if let Some((tid, ordinal)) = numbers(&path, THREAD_FILE_PREFIX) {
-                threads.push(ThreadFile { ordinal, tid, path });
-                continue;
-            } else if let Some((module, copy)) = numbers(&path, COUNTS_FILE_PREFIX) {
-                match check_counts(&path, module, copy) {
-                    Ok(()) => {
-                        counts.push(CountsPath { module, copy, path });
-                        continue;
+            let Unreadable { why, lost } =
+                if let Some((tid, ordinal)) = numbers(&path, THREAD_FILE_PREFIX) {
+                    threads.push(ThreadFile { ordinal, tid, path });
+                    continue;
+                } else if let Some((module, copy)) = numbers(&path, COUNTS_FILE_PREFIX) {
+                    match check_counts(&path, module, copy) {
+                        Ok(()) => {
+                            counts.push(CountsPath { module, copy, path });
+                            continue;
+                        }
+                        Err(unreadable) => unreadable,
                     }
-                    Err(why) => why,
-                }
-            } else {
-                "not the file of a thread or of counters".into()
-            };
-            self.foreign.push(Foreign { path, why });
+                } else {
+                    Unreadable::nothing("not the file of a thread or of counters")
+                };
+            self.foreign.push(Foreign { path, why, lost });
         }
         counts.sort_by_key(|counts: &CountsPath| (counts.module, counts.copy));
         threads.sort_by_key(|thread: &ThreadFile| (thread.ordinal, thread.tid));
@@ -181,39 +184,61 @@ fn decimal(digits: &str) -> Option<u32> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-fn read_header(path: &Path) -> Result<ProcessHeader, String> {
+/// Why something is not a record that can be read.
+struct Unreadable {
+    why: String,
+    lost: bool,
+}
+
+impl Unreadable {
+    /// Nothing was recorded there.
+    fn nothing(why: impl Into<String>) -> Self {
+        Self { why: why.into(), lost: false }
+    }
+
+    /// What was recorded there is missing.
+    fn lost(why: impl Into<String>) -> Self {
+        Self { why: why.into(), lost: true }
+    }
+}
+
+fn read_header(path: &Path) -> Result<ProcessHeader, Unreadable> {
     let mut bytes = Vec::with_capacity(ProcessHeader::BYTES);
     File::open(path)
         .and_then(|file| file.take(ProcessHeader::BYTES as u64).read_to_end(&mut bytes))
-        .map_err(|error| format!("its process file cannot be read: {error}"))?;
+        .map_err(|error| Unreadable::lost(format!("its process file cannot be read: {error}")))?;
     ProcessHeader::read(&bytes).map_err(|error| match error {
-        HeaderError::Short(0) | HeaderError::Unwritten => {
-            "its process was stopped, or could go no further, before it recorded anything".into()
-        }
-        HeaderError::Short(found) => {
-            format!("its process file has {found} bytes, fewer than a header: it was cut")
-        }
-        HeaderError::Magic(_) => "its process file is not one of ours".into(),
-        HeaderError::Version(found) => format!(
-            "its process file has format version {found}, this backtrail reads version {VERSION}"
+        HeaderError::Short(0) | HeaderError::Unwritten => Unreadable::nothing(
+            "its process was stopped, or could go no further, before it recorded anything",
         ),
+        HeaderError::Short(found) => Unreadable::lost(format!(
+            "its process file has {found} bytes, fewer than a header: it was cut"
+        )),
+        HeaderError::Magic(_) => Unreadable::lost("its process file is not one of ours"),
+        HeaderError::Version(found) => Unreadable::lost(format!(
+            "its process file has format version {found}, this backtrail reads version {VERSION}"
+        )),
     })
 }
 
 /// Looks at the header and the length of a file of counters, which must be what
 /// its name says.
-fn check_counts(path: &Path, module: u32, copy: u32) -> Result<(), String> {
-    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
+fn check_counts(path: &Path, module: u32, copy: u32) -> Result<(), Unreadable> {
+    let unreadable =
+        |error: std::io::Error| Unreadable::lost(format!("it cannot be read: {error}"));
     let file = File::open(path).map_err(unreadable)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let mut bytes = Vec::with_capacity(CountsHeader::BYTES);
     file.take(CountsHeader::BYTES as u64).read_to_end(&mut bytes).map_err(unreadable)?;
-    let header = check_header(&bytes, length).map_err(|error| error.to_string())?;
+    let header = check_header(&bytes, length).map_err(|error| Unreadable {
+        lost: !matches!(error, Error::NoCounts),
+        why: error.to_string(),
+    })?;
     if (header.module, header.copy) != (module, copy) {
-        return Err(format!(
+        return Err(Unreadable::lost(format!(
             "it holds the counts of module {}, copy {}: it was renamed",
             header.module, header.copy
-        ));
+        )));
     }
     Ok(())
 }

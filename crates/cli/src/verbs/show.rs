@@ -51,7 +51,7 @@ struct Row<'a> {
 
 /// Runs the verb.
 pub fn run(args: &args::Show) -> anyhow::Result<u8> {
-    let processes = read_processes(&args.record)?;
+    let (processes, _) = read_processes(&args.record)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut opened = Vec::new();
     for record in &processes {
