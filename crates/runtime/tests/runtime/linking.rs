@@ -3,8 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-use tempfile::TempDir;
-
+use crate::library::Library;
 use crate::program::{Program, assert_same, check_status, compile, runtime_object, source};
 
 /// Exports the instance of the executable, as variants are linked.
@@ -102,41 +101,6 @@ fn a_rust_program() {
     }
 }
 
-/// A library with the runtime, where it is.
-struct Library {
-    folder: TempDir,
-}
-
-impl Library {
-    fn new(options: &[&str]) -> Self {
-        let library = Self { folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
-        let mut arguments = vec!["-O2", "-shared", "-fPIC", "-Wl,-soname,library.so"];
-        let source = source("library.c");
-        let path = library.path();
-        arguments.extend([source.to_str().unwrap(), runtime_object().to_str().unwrap()]);
-        arguments.extend(options);
-        arguments.extend(["-o", &path]);
-        compile("clang-19", arguments);
-        library
-    }
-
-    /// One whose instance nobody else sees.
-    fn hidden() -> Self {
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let script = folder.path().join("script");
-        std::fs::write(&script, "{ global: run_library; local: *; };").unwrap();
-        Self::new(&[&format!("-Wl,--version-script={}", script.display())])
-    }
-
-    fn path(&self) -> String {
-        self.folder.path().join("library.so").to_str().unwrap().into()
-    }
-
-    fn rpath(&self) -> String {
-        format!("-Wl,-rpath,{}", self.folder.path().display())
-    }
-}
-
 /// Checks two records of one process: the executable's and the library's events
 /// apart, each in order.
 fn check_apart(program: &Program) {
@@ -157,7 +121,7 @@ fn check_apart(program: &Program) {
 
 #[test]
 fn an_executable_and_a_library_share_one_record() {
-    let library = Library::new(&[]);
+    let library = Library::new("library", &[]);
     let options = ["-O2", EXPORTED, &library.rpath(), &library.path()];
     let program = Program::with("uses_library", "clang-19", &options);
     program.run(&[], 0);
@@ -166,7 +130,7 @@ fn an_executable_and_a_library_share_one_record() {
 
 #[test]
 fn a_library_alone_has_a_record() {
-    let library = Library::new(&[]);
+    let library = Library::new("library", &[]);
     let options = ["-O2", "-DQUIET", &library.rpath(), &library.path()];
     let program = Program::without_runtime("uses_library", "clang-19", &options);
     program.run(&[], 0);
@@ -175,7 +139,7 @@ fn a_library_alone_has_a_record() {
 
 #[test]
 fn a_library_that_hides_its_instance_has_its_own_record() {
-    for library in [Library::hidden(), Library::new(&["-Wl,-Bsymbolic"])] {
+    for library in [Library::hidden("library"), Library::new("library", &["-Wl,-Bsymbolic"])] {
         let options = ["-O2", EXPORTED, &library.rpath(), &library.path()];
         let program = Program::with("uses_library", "clang-19", &options);
         program.run(&[], 0);
@@ -185,7 +149,7 @@ fn a_library_that_hides_its_instance_has_its_own_record() {
 
 #[test]
 fn a_library_that_is_loaded_later() {
-    let library = Library::new(&[]);
+    let library = Library::new("library", &[]);
     let program = Program::with("loads_library", "clang-19", &["-O2", EXPORTED]);
     program.run(&[&library.path()], 0);
     let logs = program.check();
@@ -197,7 +161,7 @@ fn a_library_that_is_loaded_later() {
 fn a_library_that_is_loaded_and_hides_its_instance() {
     // Its record goes on when it is loaded again, unless it was really unloaded:
     // then the second instance makes a third record.
-    let library = Library::hidden();
+    let library = Library::hidden("library");
     let program = Program::with("loads_library", "clang-19", &["-O2", EXPORTED]);
     program.run(&[&library.path()], 0);
     let logs = program.logs();

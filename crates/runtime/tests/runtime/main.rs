@@ -5,6 +5,7 @@
 //! and compares its records with that list.
 
 mod counts;
+mod library;
 mod linking;
 mod object_file;
 mod processes;

@@ -23,6 +23,11 @@ pub fn counts_object() -> &'static Path {
     object("backtrail_counts.o")
 }
 
+/// The runtime that the program or library of this name is linked with.
+pub fn runtime_for(name: &str) -> &'static Path {
+    if name.starts_with("count_") { counts_object() } else { runtime_object() }
+}
+
 /// An object of the runtime, compiled once for each content of its sources,
 /// whoever runs the tests in however many processes.
 fn object(name: &str) -> &'static Path {
@@ -82,9 +87,7 @@ impl Program {
     /// Compiles it some other way.
     pub fn with(name: &str, compiler: &str, options: &[&str]) -> Self {
         let mut options = options.to_vec();
-        let counts = name.starts_with("count_");
-        let object = if counts { counts_object() } else { runtime_object() };
-        options.push(object.to_str().unwrap());
+        options.push(runtime_for(name).to_str().unwrap());
         Self::without_runtime(name, compiler, &options)
     }
 

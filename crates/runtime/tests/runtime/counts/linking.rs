@@ -1,9 +1,8 @@
 //! Every way a program that counts and its libraries can be put together.
 
-use tempfile::TempDir;
-
 use super::{check, read};
-use crate::program::{Program, compile, counts_object, source};
+use crate::library::Library;
+use crate::program::Program;
 
 /// Exports the instance of the executable, as variants are linked.
 const EXPORTED: &str = "-Wl,--export-dynamic-symbol=__backtrail_*";
@@ -60,45 +59,13 @@ fn under_valgrind() {
     }
 }
 
-/// A library that counts, where it is.
-struct Library {
-    folder: TempDir,
-}
-
-impl Library {
-    fn new(options: &[&str]) -> Self {
-        let library = Self { folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
-        let mut arguments = vec!["-O2", "-shared", "-fPIC", "-DLAYOUT=2"];
-        arguments.push("-Wl,-soname,library.so");
-        let source = source("count_library.c");
-        let path = library.path();
-        arguments.extend([source.to_str().unwrap(), counts_object().to_str().unwrap()]);
-        arguments.extend(options);
-        arguments.extend(["-o", &path]);
-        compile("clang-19", arguments);
-        library
-    }
-
-    /// One whose instance nobody else sees.
-    fn hidden() -> Self {
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let script = folder.path().join("script");
-        std::fs::write(&script, "{ global: run_library; local: *; };").unwrap();
-        Self::new(&[&format!("-Wl,--version-script={}", script.display())])
-    }
-
-    fn path(&self) -> String {
-        self.folder.path().join("library.so").to_str().unwrap().into()
-    }
-
-    fn rpath(&self) -> String {
-        format!("-Wl,-rpath,{}", self.folder.path().display())
-    }
-}
-
 #[test]
 fn an_executable_and_a_library_share_one_record() {
-    for library in [Library::new(&[]), Library::hidden(), Library::new(&["-Wl,-Bsymbolic"])] {
+    for library in [
+        Library::new("count_library", &[]),
+        Library::hidden("count_library"),
+        Library::new("count_library", &["-Wl,-Bsymbolic"]),
+    ] {
         for kind in ["-pie", "-no-pie"] {
             let options = ["-O2", kind, EXPORTED, &library.rpath(), &library.path()];
             let program = Program::with("count_uses_library", "clang-19", &options);
@@ -114,7 +81,7 @@ fn an_executable_and_a_library_share_one_record() {
 
 #[test]
 fn a_library_alone_has_a_record() {
-    let library = Library::new(&["-DCONSTRUCTOR"]);
+    let library = Library::new("count_library", &["-DCONSTRUCTOR"]);
     let options = ["-O2", "-DLIBRARY", "-DQUIET", &library.rpath(), &library.path()];
     let program = Program::without_runtime("count_uses_library", "clang-19", &options);
     program.run(&[], 0);
@@ -126,7 +93,11 @@ fn a_library_alone_has_a_record() {
 
 #[test]
 fn a_library_that_is_loaded_while_threads_run() {
-    let libraries = [Library::new(&[]), Library::new(&["-DCONSTRUCTOR"]), Library::hidden()];
+    let libraries = [
+        Library::new("count_library", &[]),
+        Library::new("count_library", &["-DCONSTRUCTOR"]),
+        Library::hidden("count_library"),
+    ];
     for library in libraries {
         for (kind, arguments) in [
             ("-pie", &[library.path().as_str()][..]),
@@ -151,7 +122,7 @@ fn a_library_that_is_loaded_while_threads_run() {
 
 #[test]
 fn a_library_whose_place_is_taken() {
-    let library = Library::new(&[]);
+    let library = Library::new("count_library", &[]);
     for kind in ["-pie", "-no-pie"] {
         let options = ["-O2", kind, EXPORTED];
         let program = Program::with("count_torn", "clang-19", &options);
