@@ -167,25 +167,26 @@ impl<'w, 'a> Thread<'w, 'a> {
             let blocks = vec![from.position() as u32];
             activation.path = DecodedPath { starts: Start::ReturnTwice, ends: End::Exit, blocks };
             self.tally.returns[number] += 1;
-            self.finish_block(&mut activation, last_twice(self.unit(number), body, from));
+            // That was the block's last such call: what is behind it is done.
+            let call = last_twice(self.unit(number), body, from);
+            let behind = body.blocks[from].insts().filter(|inst| Some(*inst) > call);
+            self.finish(&mut activation, behind);
         } else {
-            self.finish_block(&mut activation, None);
+            let all = body.blocks[activation.block].insts();
+            self.finish(&mut activation, all);
         }
         self.cross(&mut activation, block);
         activation.block = block;
         self.stack.push(activation);
     }
 
-    /// Ends the paths that end within the activation's block; all calls in it,
-    /// from the one behind `after` on, have returned.
-    fn finish_block(&mut self, activation: &mut Activation, after: Option<Inst>) {
+    /// Ends the paths that end at these instructions of the activation's block;
+    /// all calls among them have returned.
+    fn finish(&mut self, activation: &mut Activation, insts: impl Iterator<Item = Inst>) {
         let unit = self.unit(activation.function);
         let body = self.body(activation.function);
         let number = activation.block.position() as u32;
-        for inst in body.blocks[activation.block].insts() {
-            if after.is_some_and(|after| inst <= after) {
-                continue;
-            }
+        for inst in insts {
             let next = match &body.insts[inst].op {
                 Op::Call(call) if traits_of(unit, call).returns_twice => {
                     if !activation.twice.contains(&activation.block) {
@@ -298,8 +299,10 @@ impl<'w, 'a> Thread<'w, 'a> {
             };
             let mut ended = Ended::Otherwise;
             if let (Some(leave), true) = (leave, is_left) {
-                self.finish_block_before(&mut activation, leave);
                 let body = self.body(activation.function);
+                let (Leave::Function(at) | Leave::Call(at)) = leave;
+                let insts = body.blocks[activation.block].insts();
+                self.finish(&mut activation, insts.take_while(|inst| *inst < at));
                 let ends = match leave {
                     Leave::Function(inst) => {
                         match body.insts[inst].op {
@@ -339,29 +342,11 @@ impl<'w, 'a> Thread<'w, 'a> {
         if !self.calls(activation, call, callee) {
             return false;
         }
-        self.finish_block(activation, None);
+        let all = self.body(activation.function).blocks[activation.block].insts();
+        self.finish(activation, all);
         self.cross(activation, next);
         activation.block = next;
         true
-    }
-
-    /// As [`Self::finish_block`], for what stands before the place where the
-    /// function is left.
-    fn finish_block_before(&mut self, activation: &mut Activation, leave: Leave) {
-        let (Leave::Function(at) | Leave::Call(at)) = leave;
-        let unit = self.unit(activation.function);
-        let body = self.body(activation.function);
-        let number = activation.block.position() as u32;
-        for inst in body.blocks[activation.block].insts().take_while(|inst| *inst < at) {
-            if let Op::Call(call) = &body.insts[inst].op
-                && traits_of(unit, call).returns_twice
-            {
-                let blocks = vec![number];
-                let new = DecodedPath { starts: Start::ReturnTwice, ends: End::Exit, blocks };
-                self.tally.returns[activation.function] += 1;
-                self.end_path(activation, End::CutWithin, new);
-            }
-        }
     }
 
     fn is_unreachable(&self, activation: &Activation, inst: Inst) -> bool {
