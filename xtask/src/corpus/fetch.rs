@@ -59,7 +59,9 @@ impl Archive {
 
     fn download(&self, package: &str) -> Result<()> {
         let lists = std::fs::read_dir(self.folder.join("lists"))?;
-        if !lists.flatten().any(|list| list.file_name().to_string_lossy().ends_with("_Sources")) {
+        // Whole or compressed, as apt is set up.
+        let is_sources = |name: &str| name.ends_with("_Sources") || name.contains("_Sources.");
+        if !lists.flatten().any(|list| is_sources(&list.file_name().to_string_lossy())) {
             self.update()?;
         }
         let mut source = self.apt_get();
