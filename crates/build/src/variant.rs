@@ -58,6 +58,52 @@ pub struct ModuleToPlan {
     pub referred_to: BTreeSet<String>,
 }
 
+impl ModuleToPlan {
+    fn new(carried: &Carried, recipe: &Recipe, units: &[&UnitRecord]) -> Result<Self, Error> {
+        let with_id = |unit: &&UnitRecord| Ok((unit.meta.id, model(carried, unit)?));
+        Ok(Self {
+            units: units.par_iter().map(with_id).collect::<Result<_, Error>>()?,
+            is_executable: carried.kind != Kind::SharedLibrary,
+            referred_to: references::from_outside(carried, recipe)?,
+        })
+    }
+}
+
+/// The modules that [`derive`] asks a scheme for plans of, in that order: the
+/// program's own libraries, then the program.
+pub fn modules_to_plan(carried: &Carried) -> Result<Vec<ModuleToPlan>, Error> {
+    let libraries = match carried.kind {
+        Kind::SharedLibrary => BTreeMap::new(),
+        _ => own_libraries(carried)?,
+    };
+    let module = |file: &Carried| {
+        let recipe = recipe_of(file)?;
+        ModuleToPlan::new(file, recipe, &linked_units(file, recipe))
+    };
+    libraries.values().chain([carried]).map(module).collect()
+}
+
+/// How an executable or library was linked, if it is one that variants can be
+/// derived from.
+fn recipe_of(carried: &Carried) -> Result<&Recipe, Error> {
+    let path = || carried.path.clone();
+    let recipe = carried.recipe.as_ref().ok_or_else(|| Error::NoRecipe { path: path() })?;
+    match &recipe.variant {
+        Some(scheme) => Err(Error::IsVariant { path: path(), scheme: scheme.clone() }),
+        None => Ok(recipe),
+    }
+}
+
+/// The program model of a unit that `carried` carries.
+fn model(carried: &Carried, unit: &UnitRecord) -> Result<Unit, Error> {
+    let damaged = |Damaged(what)| Error::Damaged {
+        path: carried.path.clone(),
+        what: format!("{}: {what}", unit.meta.name),
+    };
+    let model = unit.model().map_err(damaged)?;
+    model.ok_or_else(|| damaged(Damaged("it has no program model".into())))
+}
+
 impl Scheme<'_> {
     /// The name on the command line.
     pub fn name(&self) -> &'static str {
@@ -76,28 +122,16 @@ impl Scheme<'_> {
         recipe: &Recipe,
         units: &[&UnitRecord],
     ) -> Result<(Vec<Option<UnitPlan>>, Option<Layout>), Error> {
-        let model = |unit: &&UnitRecord| {
-            let damaged = |Damaged(what)| Error::Damaged {
-                path: carried.path.clone(),
-                what: format!("{}: {what}", unit.meta.name),
-            };
-            let model = unit.model().map_err(damaged)?;
-            model.ok_or_else(|| damaged(Damaged("it has no program model".into())))
-        };
         match self {
             Self::Empty => Ok((units.iter().map(|_| None).collect(), None)),
             Self::Log => {
-                let plan =
-                    |unit: &&UnitRecord| Ok(Some(block_log::plan(&model(unit)?, unit.meta.id)));
+                let plan = |unit: &&UnitRecord| {
+                    Ok(Some(block_log::plan(&model(carried, unit)?, unit.meta.id)))
+                };
                 Ok((units.par_iter().map(plan).collect::<Result<_, Error>>()?, None))
             }
             Self::Counting(scheme) => {
-                let with_id = |unit: &&UnitRecord| Ok((unit.meta.id, model(unit)?));
-                let module = ModuleToPlan {
-                    units: units.par_iter().map(with_id).collect::<Result<_, Error>>()?,
-                    is_executable: carried.kind != Kind::SharedLibrary,
-                    referred_to: references::from_outside(carried, recipe)?,
-                };
+                let module = ModuleToPlan::new(carried, recipe, units)?;
                 let (mut plans, mut counters) = (Vec::new(), Vec::new());
                 for (plan, meaning) in scheme.plan(&module) {
                     counters.push((plan.unit, plan.counters, meaning));
@@ -176,11 +210,7 @@ fn derive_file(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Outcome, Error> {
     let program = &carried.path;
-    let recipe =
-        carried.recipe.as_ref().ok_or_else(|| Error::NoRecipe { path: program.clone() })?;
-    if let Some(scheme) = &recipe.variant {
-        return Err(Error::IsVariant { path: program.clone(), scheme: scheme.clone() });
-    }
+    let recipe = recipe_of(carried)?;
     let cache = Cache::open();
     cache.check_writable()?;
     let scratch = tempfile::Builder::new().prefix("backtrail-variant-").tempdir();
