@@ -12,6 +12,10 @@
 //! | [`dominators`] | the dominator tree |
 //! | [`components`] | strongly connected components |
 //! | [`path_dag`] | the acyclic graph of a function's paths, and how many there are |
+//! | [`path_numbering`], [`path_cuts`] | numbers of paths, and how to keep them few |
+//! | [`selective_labels`] | labels that tell some paths from all others |
+//! | [`path_increments`], [`spanning_tree`] | labels moved to few and cheap edges |
+//! | [`edge_set`] | a set of edges |
 
 #![forbid(unsafe_code)]
 
@@ -19,19 +23,23 @@ pub mod components;
 pub mod depth_first;
 pub mod digraph;
 pub mod dominators;
+pub mod edge_set;
 pub mod index;
 pub mod path_cuts;
 pub mod path_dag;
 pub mod path_increments;
 pub mod path_numbering;
+pub mod selective_labels;
 pub mod spanning_tree;
 
 pub use components::{Component, Components};
 pub use depth_first::{DepthFirst, EdgeKind};
 pub use digraph::{Digraph, Edge};
 pub use dominators::Dominators;
+pub use edge_set::EdgeSet;
 pub use index::{Index, IndexMap};
 pub use path_dag::{PathCount, PathDag};
 pub use path_increments::PathIncrements;
 pub use path_numbering::PathNumbering;
+pub use selective_labels::SelectiveLabels;
 pub use spanning_tree::SpanningTree;

@@ -1,16 +1,27 @@
-//! Moves the values of a [`PathNumbering`] to few and cheap edges.
+//! Moves values of edges to few and cheap edges, keeping the sum of every path.
 //!
 //! Ball and Larus, *Efficient Path Profiling*, MICRO 1996, section 3.2, after
 //! Ball, *Efficiently Counting Program Events with Support for On-line
-//! Queries*, 1994. With a potential φ of the nodes that follows the values
-//! along the edges of a spanning tree, every other edge u→v (a chord) gets
-//! φ(u) + value(u→v) − φ(v), and tree edges get 0. Along a path from ENTRY to
-//! EXIT the potentials cancel, since φ(ENTRY) = φ(EXIT) = 0: that is why the
-//! tree connects the two (by the virtual edge EXIT→ENTRY, of value 0).
+//! Queries*, 1994. With a potential φ of the nodes, every edge u→v gets
+//! φ(u) + value(u→v) − φ(v). Along a path from ENTRY to EXIT the potentials
+//! cancel, since φ(ENTRY) = φ(EXIT) = 0. This holds of any values: those of a
+//! [`PathNumbering`], or labels that are not zero on a few edges only
+//! ([`crate::selective_labels`]), and of every path, of interest or not.
+//!
+//! [`PathIncrements::new`] lets the potential follow the values along a spanning
+//! tree of greatest weight, which holds the virtual edge EXIT→ENTRY: tree edges
+//! get 0, and only the others (chords) may get more. No potential does better
+//! for values in general. For special ones it may, and
+//! [`PathIncrements::improve`] looks for it, node by node: the potential of a
+//! node is chosen so that the heaviest edges at the node get 0. To find the best
+//! potential is hard (it is to satisfy most of a set of equations between pairs
+//! of unknowns); this finds one that no change at a single node betters.
+
+use std::collections::BTreeMap;
 
 use crate::digraph::Edge;
 use crate::index::Index;
-use crate::path_dag::PathDag;
+use crate::path_dag::{DagNode, PathDag};
 use crate::path_numbering::PathNumbering;
 use crate::spanning_tree::SpanningTree;
 
@@ -20,11 +31,20 @@ pub struct PathIncrements {
     increments: Vec<i64>,
 }
 
+/// How often [`PathIncrements::improve`] goes over all nodes, at most.
+const ROUNDS: usize = 16;
+
 impl PathIncrements {
     /// Increments for `numbering`, on the chords of the spanning tree that is
     /// heaviest under `weights` (by edge of the DAG). Edges of `forced` are in
     /// the tree, as far as they close no cycle.
     pub fn new(dag: &PathDag, numbering: &PathNumbering, weights: &[u64], forced: &[Edge]) -> Self {
+        let values: Vec<u64> = dag.graph().edges().map(|edge| numbering.value(edge)).collect();
+        Self::along_tree(dag, &values, weights, forced)
+    }
+
+    /// The same for any values.
+    pub fn along_tree(dag: &PathDag, values: &[u64], weights: &[u64], forced: &[Edge]) -> Self {
         let graph = dag.graph();
         let tree = SpanningTree::new(graph, weights, &[(dag.exit(), dag.entry())], forced);
         let mut potential: Vec<Option<i64>> = vec![None; graph.node_count()];
@@ -37,25 +57,77 @@ impl PathIncrements {
             let into = graph.in_edges(node).iter().map(|&edge| (edge, graph.source(edge), -1));
             for (edge, next, sign) in out.chain(into) {
                 if tree.contains(edge) && potential[next.position()].is_none() {
-                    let value = numbering.value(edge) as i64;
+                    let value = values[edge.position()] as i64;
                     potential[next.position()] = Some(here.wrapping_add(sign * value));
                     pending.push(next);
                 }
             }
         }
-        let at = |node: crate::path_dag::DagNode| potential[node.position()].unwrap_or(0);
+        let at = |node: DagNode| potential[node.position()].unwrap_or(0);
         let increment = |edge: Edge| {
             if tree.contains(edge) {
                 return 0;
             }
-            let value = numbering.value(edge) as i64;
+            let value = values[edge.position()] as i64;
             at(graph.source(edge)).wrapping_add(value).wrapping_sub(at(graph.target(edge)))
         };
         Self { increments: graph.edges().map(increment).collect() }
     }
 
-    /// What `edge` adds. The sum along a path, modulo 2^64, is its number.
+    /// The values where they are.
+    pub fn unmoved(values: &[u64]) -> Self {
+        Self { increments: values.iter().map(|&value| value as i64).collect() }
+    }
+
+    /// Changes the potential of one node after another, as long as edges of more
+    /// weight lose their increment than get one. An edge of `forced` that has
+    /// none gets none.
+    pub fn improve(&mut self, dag: &PathDag, weights: &[u64], forced: &[Edge]) {
+        let mut weights: Vec<u128> = weights.iter().map(|&weight| weight.into()).collect();
+        for edge in forced {
+            weights[edge.position()] = 1 << 100;
+        }
+        let inner = || dag.reverse_topological().iter().skip(1).rev().skip(1);
+        for _ in 0..ROUNDS {
+            let mut changed = false;
+            for &node in inner() {
+                changed |= self.improve_at(dag, node, &weights);
+            }
+            if !changed {
+                break;
+            }
+        }
+    }
+
+    /// Changes the potential of `node` if that saves weight; whether it did.
+    fn improve_at(&mut self, dag: &PathDag, node: DagNode, weights: &[u128]) -> bool {
+        let graph = dag.graph();
+        let into = graph.in_edges(node).iter().map(|&edge| (edge, 1i64));
+        let edges = into.chain(graph.out_edges(node).iter().map(|&edge| (edge, -1)));
+        // By how much the potential would have to grow for which weight.
+        let mut saved: BTreeMap<i64, u128> = BTreeMap::new();
+        for (edge, sign) in edges.clone() {
+            let step = self.increments[edge.position()].wrapping_mul(sign);
+            *saved.entry(step).or_default() += weights[edge.position()];
+        }
+        let now = saved.get(&0).copied().unwrap_or(0);
+        let best = saved.into_iter().max_by_key(|&(step, weight)| (weight, step == 0));
+        let Some((step, _)) = best.filter(|&(_, weight)| weight > now) else { return false };
+        for (edge, sign) in edges {
+            let increment = &mut self.increments[edge.position()];
+            *increment = increment.wrapping_sub(step.wrapping_mul(sign));
+        }
+        true
+    }
+
+    /// What `edge` adds. The sum along a path, modulo 2^64, is that of the values.
     pub fn increment(&self, edge: Edge) -> i64 {
         self.increments[edge.position()]
+    }
+
+    /// The weight of the edges that add something.
+    pub fn weight(&self, weights: &[u64]) -> u128 {
+        let pairs = self.increments.iter().zip(weights);
+        pairs.filter(|(add, _)| **add != 0).map(|(_, &weight)| u128::from(weight)).sum()
     }
 }
