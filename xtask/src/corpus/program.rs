@@ -122,7 +122,14 @@ pub const PROGRAMS: &[Program] = &[
         callgrind: None,
         native: &[],
         // Where what is hashed is an address.
-        varies: &["mainposition", "luaH_", "getfreepos", "hash_search"],
+        varies: &[
+            "mainposition",
+            "luaH_",
+            "getfreepos",
+            "hash_search",
+            "luaS_new",
+            "luaS_clearcache",
+        ],
     },
     Program {
         name: "sed",
