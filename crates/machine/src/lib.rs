@@ -1,12 +1,41 @@
-//! Machine-level files: ELF objects, executables and shared libraries.
+//! Machine-level files: ELF objects, executables and shared libraries, core
+//! dumps and debug information.
 //!
-//! [`elf`] tells what a file is and what it holds; [`edit`] adds sections to
-//! it and takes them away, without moving anything that is loaded.
+//! | module | holds |
+//! | --- | --- |
+//! | [`elf`] | what a file is and what it holds |
+//! | [`edit`] | adding sections to a file and taking them away, without moving anything that is loaded |
+//! | [`core_file`] | core dumps: notes, segments; compressed and truncated ones |
+//! | [`memory`] | the memory of a process, out of the core and the mapped files |
+//! | [`image`] | an ELF file that was mapped: sections and symbols, read when needed |
+//! | [`debug_file`] | where separate debug information is |
+//! | [`modules`] | the files that were mapped, checked by build id; the vDSO |
+//! | [`process`] | all of that together |
+//! | [`registers`] | the registers of one frame |
+//! | [`signal`] | names of signals, and why they were sent |
+//! | [`unwind`] | from a thread's registers to its frames |
+//! | [`backtrace`] | the frames of a thread, as many as anyone will look at |
+//! | [`symbolise`] | functions and lines at an address |
+//!
+//! Nothing here panics on what a file holds, and nothing is unsafe.
 
 #![forbid(unsafe_code)]
 
+pub mod backtrace;
+mod bytes;
+mod call_site;
+pub mod core_file;
+pub mod debug_file;
 pub mod edit;
 pub mod elf;
 mod error;
+pub mod image;
+pub mod memory;
+pub mod modules;
+pub mod process;
+pub mod registers;
+pub mod signal;
+pub mod symbolise;
+pub mod unwind;
 
 pub use error::Error;

@@ -8,10 +8,12 @@
 //! | [`name`] | names of functions, short enough to be read |
 //! | [`terminal`] | colours, widths, numbers and tables |
 //! | [`paths`] | a path profile as data to be shown; text, JSON and HTML |
+//! | [`autopsy`] | what led to a crash; text, JSON |
 //! | [`comparison`] | two profiles, compared; text |
 
 #![forbid(unsafe_code)]
 
+pub mod autopsy;
 pub mod comparison;
 pub mod name;
 pub mod paths;

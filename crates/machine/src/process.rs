@@ -1,0 +1,73 @@
+//! A process that died, or that was stopped: its threads, memory and files.
+
+use std::path::Path;
+
+use crate::Error;
+use crate::core_file::CoreFile;
+use crate::core_file::notes::{Notes, SignalInfo, Thread};
+use crate::debug_file::DebugFolders;
+use crate::memory::Memory;
+use crate::modules::{Module, Modules, Options};
+use crate::symbolise::Place;
+
+/// A process that died, or that was stopped.
+pub struct Process {
+    /// What is known of its threads, its signal and its files.
+    pub notes: Notes,
+    /// Its memory.
+    pub memory: Memory,
+    /// The files that were mapped.
+    pub modules: Modules,
+    /// What is wrong with the core, in sentences.
+    pub remarks: Vec<String>,
+    pub(crate) folders: DebugFolders,
+}
+
+impl Process {
+    /// The process that left a core.
+    pub fn of_core(path: &Path, options: &Options) -> Result<Self, Error> {
+        let mut options = options.clone();
+        if options.core_folder.is_none() {
+            options.core_folder = path.parent().map(Path::to_owned);
+        }
+        Self::new(CoreFile::open(path)?, &options)
+    }
+
+    /// From a core that was opened.
+    pub fn new(core: CoreFile, options: &Options) -> Result<Self, Error> {
+        let CoreFile { notes, segments, remarks, file, length, .. } = core;
+        let folders = DebugFolders::new(&options.debug_folders);
+        let mut memory = Memory::new(file, length, segments);
+        let modules = Modules::find(&notes, &mut memory, options, &folders)?;
+        Ok(Self { notes, memory, modules, remarks, folders })
+    }
+
+    /// The thread that died, if the process did: the first.
+    pub fn crashed(&self) -> Option<&Thread> {
+        self.notes.threads.first().filter(|thread| thread.signal != 0 || thread.info.is_some())
+    }
+
+    /// The signal that ended the process.
+    pub fn signal(&self) -> Option<i32> {
+        let thread = self.crashed()?;
+        Some(thread.info.map_or(thread.signal, |info| info.signal)).filter(|&signal| signal != 0)
+    }
+
+    /// More about that signal.
+    pub fn signal_info(&self) -> Option<SignalInfo> {
+        self.crashed()?.info
+    }
+
+    /// The executable.
+    pub fn main(&self) -> Option<&Module> {
+        self.modules.list.get(self.modules.main?)
+    }
+
+    /// The functions and lines at an address, inlined ones first: the last is
+    /// the function whose code it is.
+    pub fn places(&self, address: u64) -> Vec<Place> {
+        let module = self.modules.of(address);
+        let info = module.and_then(|module| Some((module, module.info(&self.folders)?)));
+        info.map_or_else(Vec::new, |(module, info)| info.places(address.wrapping_sub(module.bias)))
+    }
+}

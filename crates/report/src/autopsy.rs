@@ -1,0 +1,113 @@
+//! What led to a crash, as data to be shown.
+//!
+//! Everything is resolved: names are demangled, sources are found, and what is
+//! not known says why. [`text`] and [`json`] show it.
+
+pub mod json;
+pub mod text;
+
+/// A process that died, or that was stopped.
+#[derive(Debug, Clone, Default)]
+pub struct Autopsy {
+    /// The core, or the process.
+    pub core: String,
+    /// The executable's file name.
+    pub program: String,
+    /// Its build id; empty if it is not known.
+    pub build_id: String,
+    /// Its command line, as far as it is known.
+    pub command: String,
+    /// The signal that ended it.
+    pub signal: Option<String>,
+    /// Why that was sent, in words.
+    pub reason: Option<String>,
+    /// The address of a fault.
+    pub fault_address: Option<u64>,
+    /// What is missing or uncertain, in sentences.
+    pub remarks: Vec<String>,
+    /// What more could be known, and how.
+    pub hint: Option<String>,
+    /// The threads, the one that died first.
+    pub threads: Vec<Thread>,
+}
+
+/// A thread.
+#[derive(Debug, Clone, Default)]
+pub struct Thread {
+    /// The kernel's number for it.
+    pub id: u32,
+    /// Whether it is the one that died.
+    pub crashed: bool,
+    /// Its frames, innermost first.
+    pub frames: Vec<Frame>,
+    /// Frames that are left out.
+    pub gap: Option<Gap>,
+    /// Why there are no more frames, unless the last is the outermost.
+    pub lost: Option<String>,
+}
+
+/// A function that was active.
+#[derive(Debug, Clone, Default)]
+pub struct Frame {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Where its next instruction is.
+    pub address: u64,
+    /// The linkage name, if it is known.
+    pub function: Option<String>,
+    /// The name as people write it.
+    pub demangled: Option<String>,
+    /// The source file, as it was named when it was compiled.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+    /// What is in that line, if the source was found.
+    pub source: Option<String>,
+    /// The file whose code it is.
+    pub module: Option<String>,
+    /// How it was found.
+    pub found_by: FoundBy,
+    /// Whether it, or a frame that led to it, was not found by tables.
+    pub uncertain: bool,
+    /// Whether it was inlined into the next.
+    pub inlined: bool,
+    /// Whether it is no function but what a signal handler returns to.
+    pub signal: bool,
+    /// What is odd about it.
+    pub remark: Option<String>,
+}
+
+/// How a frame was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FoundBy {
+    /// By the registers of the thread, if it is the innermost, or by unwind
+    /// tables: exactly.
+    #[default]
+    Tables,
+    /// By the frame pointer.
+    FramePointer,
+    /// By looking for a return address on the stack.
+    Scan,
+}
+
+impl FoundBy {
+    /// In a word, as documents have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tables => "unwind tables",
+            Self::FramePointer => "frame pointer",
+            Self::Scan => "scan",
+        }
+    }
+}
+
+/// Frames that are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Behind how many of those that are there.
+    pub behind: usize,
+    /// How many they are.
+    pub count: u64,
+    /// If they repeat those before them: how many before.
+    pub cycle: Option<u64>,
+}

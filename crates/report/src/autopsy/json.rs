@@ -1,0 +1,103 @@
+//! The document of `backtrail autopsy --json`, schema `backtrail.autopsy/1`.
+
+use serde::Serialize;
+
+use super::{Autopsy, Frame, Thread};
+
+/// The document.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    core: &'a str,
+    program: &'a str,
+    build_id: &'a str,
+    command: &'a str,
+    signal: Option<&'a str>,
+    reason: Option<&'a str>,
+    fault_address: Option<String>,
+    remarks: &'a [String],
+    threads: Vec<ThreadRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ThreadRow<'a> {
+    id: u32,
+    crashed: bool,
+    frames: Vec<FrameRow<'a>>,
+    /// Frames that are left out.
+    left_out: Option<GapRow>,
+    /// Why there are no more, unless the last is the outermost.
+    lost: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct GapRow {
+    behind: u64,
+    frames: u64,
+    cycle: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct FrameRow<'a> {
+    number: u64,
+    address: String,
+    function: Option<&'a str>,
+    demangled: Option<&'a str>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    module: Option<&'a str>,
+    found_by: &'static str,
+    uncertain: bool,
+    inlined: bool,
+    signal: bool,
+    remark: Option<&'a str>,
+}
+
+impl<'a> Document<'a> {
+    /// All there is.
+    pub fn new(autopsy: &'a Autopsy) -> Self {
+        Self {
+            schema: "backtrail.autopsy/1",
+            core: &autopsy.core,
+            program: &autopsy.program,
+            build_id: if autopsy.build_id.is_empty() { "none" } else { &autopsy.build_id },
+            command: &autopsy.command,
+            signal: autopsy.signal.as_deref(),
+            reason: autopsy.reason.as_deref(),
+            fault_address: autopsy.fault_address.map(|address| format!("{address:#x}")),
+            remarks: &autopsy.remarks,
+            threads: autopsy.threads.iter().map(thread_row).collect(),
+        }
+    }
+}
+
+fn thread_row(thread: &Thread) -> ThreadRow<'_> {
+    ThreadRow {
+        id: thread.id,
+        crashed: thread.crashed,
+        frames: thread.frames.iter().map(frame_row).collect(),
+        left_out: thread.gap.map(|gap| GapRow {
+            behind: gap.behind as u64,
+            frames: gap.count,
+            cycle: gap.cycle,
+        }),
+        lost: thread.lost.as_deref(),
+    }
+}
+
+fn frame_row(frame: &Frame) -> FrameRow<'_> {
+    FrameRow {
+        number: frame.number,
+        address: format!("{:#x}", frame.address),
+        function: frame.function.as_deref(),
+        demangled: frame.demangled.as_deref(),
+        file: frame.file.as_deref(),
+        line: frame.line,
+        module: frame.module.as_deref(),
+        found_by: frame.found_by.word(),
+        uncertain: frame.uncertain,
+        inlined: frame.inlined,
+        signal: frame.signal,
+        remark: frame.remark.as_deref(),
+    }
+}

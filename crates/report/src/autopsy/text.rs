@@ -1,0 +1,255 @@
+//! An autopsy on a terminal.
+
+use std::fmt::Write as _;
+
+use super::{Autopsy, FoundBy, Frame, Gap, Thread};
+use crate::name::compact;
+use crate::terminal::{Style, counted, file_name, harmless, number, short_path, shorten};
+
+/// Names are lined up as far as this.
+const WIDEST_NAME: usize = 44;
+/// Frames that are repeated are shown so often.
+const SHOWN: usize = 2;
+/// The longest cycle of frames that is folded.
+const LONGEST_CYCLE: usize = 8;
+
+/// The whole text.
+pub fn render(autopsy: &Autopsy, style: Style) -> String {
+    let mut text = Text { style, out: String::new() };
+    text.head(autopsy);
+    for thread in &autopsy.threads {
+        text.thread(thread);
+    }
+    if let Some(hint) = &autopsy.hint {
+        text.line("");
+        text.line(&style.dim(hint));
+    }
+    text.out
+}
+
+struct Text {
+    style: Style,
+    out: String,
+}
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn head(&mut self, autopsy: &Autopsy) {
+        let mut title = self.style.bold(&harmless(&autopsy.program));
+        match &autopsy.signal {
+            Some(signal) => write!(title, "  {signal}").unwrap_or_default(),
+            None => title.push_str("  no signal: it was running when the core was made"),
+        }
+        if let Some(address) = autopsy.fault_address {
+            let _ = write!(title, " at {address:#x}");
+        }
+        if let Some(reason) = &autopsy.reason {
+            let _ = write!(title, ": {}", harmless(reason));
+        }
+        self.line(&title);
+        let build = if autopsy.build_id.is_empty() { "not known" } else { &autopsy.build_id };
+        self.line(&format!("  core      {}", harmless(&autopsy.core)));
+        self.line(&format!("  build id  {}", harmless(build)));
+        if !autopsy.command.is_empty() {
+            self.line(&format!("  command   {}", harmless(&autopsy.command)));
+        }
+        for remark in &autopsy.remarks {
+            self.line(&format!("  {}", self.style.warning(&harmless(remark))));
+        }
+    }
+
+    fn thread(&mut self, thread: &Thread) {
+        self.line("");
+        let crashed = if thread.crashed { ", which crashed" } else { "" };
+        self.line(&self.style.bold(&format!("Thread {}{crashed}", thread.id)));
+        let widest = thread.frames.iter().map(|frame| name(frame).chars().count()).max();
+        let widest = widest.unwrap_or(0).min(WIDEST_NAME);
+        let split = thread.gap.map_or(thread.frames.len(), |gap| gap.behind);
+        let (newest, oldest) = thread.frames.split_at(split.min(thread.frames.len()));
+        self.frames(newest, widest, thread.crashed);
+        if let Some(gap) = &thread.gap {
+            self.gap(gap);
+        }
+        self.frames(oldest, widest, thread.crashed);
+        if let Some(lost) = &thread.lost {
+            self.line(&self.style.warning(&format!("       no further: {}", harmless(lost))));
+        }
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        let frames = counted(gap.count, "frame");
+        let what = match gap.cycle {
+            Some(1) => format!("{frames} more of the same"),
+            Some(cycle) => format!("{frames} more: the {cycle} above, again and again"),
+            None => format!("{frames} are left out"),
+        };
+        self.line(&format!("       … {what} …"));
+    }
+
+    /// Frames, those that repeat folded.
+    fn frames(&mut self, frames: &[Frame], widest: usize, sources: bool) {
+        let mut at = 0;
+        while at < frames.len() {
+            let (cycle, times) = repetition(&frames[at..]);
+            if times > SHOWN + 1 {
+                for frame in &frames[at..at + cycle * SHOWN] {
+                    self.frame(frame, widest, sources);
+                }
+                let left = (cycle * (times - SHOWN)) as u64;
+                let what = if cycle == 1 {
+                    format!("{} more of the same", counted(left, "frame"))
+                } else {
+                    let again = number((times - SHOWN) as u64);
+                    format!("the {cycle} above, {again} times more")
+                };
+                self.line(&format!("       … {what} …"));
+                at += cycle * times;
+            } else {
+                self.frame(&frames[at], widest, sources);
+                at += 1;
+            }
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame, widest: usize, sources: bool) {
+        let name = shorten(&name(frame), self.style.width.max(WIDEST_NAME));
+        let padding = " ".repeat(widest.saturating_sub(name.chars().count()));
+        let mut line =
+            format!("  #{:<4}{}{padding}  {}", frame.number, self.style.bold(&name), place(frame));
+        let mut labels = Vec::new();
+        if frame.inlined {
+            labels.push("inlined");
+        }
+        match frame.found_by {
+            FoundBy::Tables if frame.uncertain => labels.push("rests on a guess"),
+            FoundBy::Tables => {}
+            FoundBy::FramePointer => labels.push("found by frame pointer"),
+            FoundBy::Scan => labels.push("found by scan"),
+        }
+        if !labels.is_empty() {
+            let _ = write!(line, "  {}", self.style.dim(&format!("({})", labels.join(", "))));
+        }
+        self.line(&line);
+        if let Some(source) = frame.source.as_ref().filter(|_| sources) {
+            let source = shorten(&harmless(source.trim()), self.style.width.saturating_sub(9));
+            self.line(&format!("         {}", self.style.dim(&source)));
+        }
+        if let Some(remark) = &frame.remark {
+            self.line(&self.style.warning(&format!("         {}", harmless(remark))));
+        }
+    }
+}
+
+fn name(frame: &Frame) -> String {
+    match &frame.demangled {
+        _ if frame.signal => "<signal handler called>".to_owned(),
+        Some(name) => harmless(&compact(name)),
+        None => format!("{:#x}", frame.address),
+    }
+}
+
+fn place(frame: &Frame) -> String {
+    let module = frame.module.as_deref().map(|path| format!("in {}", file_name(path)));
+    match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => harmless(&format!("{}:{line}", short_path(file))),
+        _ => harmless(&module.unwrap_or_default()),
+    }
+}
+
+/// The shortest cycle that some frames begin with, and how often it is there.
+fn repetition(frames: &[Frame]) -> (usize, usize) {
+    let same = |a: &Frame, b: &Frame| {
+        a.address == b.address
+            && a.function == b.function
+            && a.line == b.line
+            && a.found_by == b.found_by
+            && b.remark.is_none()
+    };
+    let times = |cycle: usize| {
+        let (first, mut rest) = frames.split_at(cycle);
+        let mut times = 1;
+        while rest.len() >= cycle && first.iter().zip(rest).all(|(a, b)| same(a, b)) {
+            rest = &rest[cycle..];
+            times += 1;
+        }
+        times
+    };
+    let cycles = 1..=LONGEST_CYCLE.min(frames.len() / 2);
+    cycles
+        .map(|cycle| (cycle, times(cycle)))
+        .find(|&(_, times)| times > SHOWN + 1)
+        .unwrap_or((1, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(number: u64, name: &str) -> Frame {
+        Frame {
+            number,
+            address: 0x1000 + name.len() as u64,
+            function: Some(name.to_owned()),
+            demangled: Some(name.to_owned()),
+            file: Some("/src/deep/a.c".to_owned()),
+            line: Some(3),
+            ..Frame::default()
+        }
+    }
+
+    #[test]
+    fn frames_that_repeat_are_folded() {
+        let mut frames = vec![frame(0, "leaf")];
+        for round in 0..50 {
+            frames.push(frame(1 + 2 * round, "even"));
+            frames.push(frame(2 + 2 * round, "odd"));
+        }
+        frames.push(frame(101, "main"));
+        let gap = Gap { behind: 101, count: 1000, cycle: Some(2) };
+        let thread = Thread { id: 7, crashed: true, frames, gap: Some(gap), lost: None };
+        let autopsy = Autopsy { threads: vec![thread], ..Autopsy::default() };
+        let text = render(&autopsy, Style::PLAIN);
+        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("#0")).collect();
+        assert_eq!(
+            lines,
+            [
+                "  #0   leaf  deep/a.c:3",
+                "  #1   even  deep/a.c:3",
+                "  #2   odd   deep/a.c:3",
+                "  #3   even  deep/a.c:3",
+                "  #4   odd   deep/a.c:3",
+                "       … the 2 above, 48 times more …",
+                "       … 1,000 frames more: the 2 above, again and again …",
+                "  #101 main  deep/a.c:3",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_guessed_says_so() {
+        let mut guessed = frame(1, "f");
+        guessed.found_by = FoundBy::Scan;
+        guessed.uncertain = true;
+        let mut resting = frame(2, "g");
+        resting.uncertain = true;
+        let mut odd = Frame { number: 0, address: 0x10, ..Frame::default() };
+        odd.remark = Some("the program jumped\x1b to 0x10".to_owned());
+        let thread = Thread { frames: vec![odd, guessed, resting], ..Thread::default() };
+        let thread = Thread { lost: Some("why".to_owned()), ..thread };
+        let autopsy = Autopsy { threads: vec![thread], ..Autopsy::default() };
+        let text = render(&autopsy, Style::PLAIN);
+        for part in [
+            "#0   0x10",
+            "the program jumped\u{fffd} to 0x10",
+            "(found by scan)",
+            "(rests on a guess)",
+            "no further: why",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+}
