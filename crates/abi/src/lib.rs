@@ -9,6 +9,7 @@
 
 pub mod counts;
 pub mod log;
+pub mod record;
 
 /// The version of every layout in this crate.
 pub const VERSION: u32 = 1;

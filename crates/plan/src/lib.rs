@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod block_lines;
 pub mod block_log;
 pub mod counters;
+pub mod frames;
 pub mod worker;
 
 use backtrail_ir::{Block, Func, Inst};
@@ -27,6 +29,20 @@ pub struct UnitPlan {
     pub functions: Vec<FunctionPlan>,
     /// The functions that cannot be probed, and why.
     pub left_out: Vec<(Func, LeftOut)>,
+    /// The records that functions keep in their frames.
+    pub records: Vec<(Func, FrameRecord)>,
+    /// If debug information that tells blocks takes the place of the program's
+    /// own ([`block_lines`]): where blocks are told apart in pieces, by function.
+    pub block_lines: Option<Vec<(Func, Vec<Inst>)>>,
+}
+
+/// What a function keeps in its frame while an activation of it lives: the sum
+/// of the path under way and, unless there are no slots, how many paths have
+/// ended and the last of them. Laid out as [`backtrail_abi::record`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameRecord {
+    /// How many ended paths it holds: none, or a power of two.
+    pub slots: u32,
 }
 
 /// What to insert into one function.
@@ -94,6 +110,35 @@ pub enum Action {
     AddSum(i64),
     /// Adds one to the counter that is the sum and this.
     CountSum(i64),
+    /// Changes the record in the frame ([`UnitPlan::records`]).
+    Record(RecordAction),
+}
+
+/// What is done to the record in a frame. Sums are modulo 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecordAction {
+    /// Begins it with this sum: no path has ended.
+    Begin(u32),
+    /// Sets the sum.
+    Set(u32),
+    /// Adds to the sum.
+    Add(u32),
+    /// Puts a path that has ended into the next slot.
+    End {
+        /// Which.
+        path: EndedPath,
+        /// The sum with which the next one begins, if it is another.
+        next: Option<u32>,
+    },
+}
+
+/// The number of a path that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndedPath {
+    /// The sum and this.
+    Sum(u32),
+    /// This, whatever the sum is.
+    Number(u32),
 }
 
 /// Why a function gets no probe.

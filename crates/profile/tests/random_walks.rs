@@ -51,7 +51,9 @@ impl Walk<'_> {
                     // Stale from here on: nothing may use it.
                     self.sum = None;
                 }
-                Action::Log { .. } | Action::Enter | Action::Count { .. } => unreachable!(),
+                Action::Log { .. } | Action::Enter | Action::Count { .. } | Action::Record(_) => {
+                    unreachable!()
+                }
             }
         }
     }

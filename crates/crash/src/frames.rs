@@ -1,0 +1,413 @@
+//! Reading records: from a frame to the way that led there.
+//!
+//! Every step is checked: a sum must be one that a way to the block has, a slot
+//! must hold a path, and each path must begin where the one before it ended. So
+//! memory that was overwritten is noticed, with few exceptions, and what was
+//! read before it still stands.
+
+use std::collections::BTreeMap;
+
+use backtrail_abi::{UnitId, record};
+use backtrail_graph::Index;
+use backtrail_ir::{Block, Callee, Func, Unit};
+use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, RecordPlace};
+use backtrail_profile::function_graph::Piece;
+
+use crate::traced::{FunctionMeaning, TracedPaths, Way};
+use crate::unit_plan::UnitMeaning;
+use crate::{Error, Unread};
+
+/// A frame as an unwinder finds it.
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    /// The address of the instruction in the file: without the distance at which
+    /// the module was loaded. Of an outer frame any address of the call, such as
+    /// the return address less one.
+    pub address: u64,
+    /// Whether the instruction is a call under way: so for all frames but the
+    /// innermost and those that a signal interrupted.
+    pub is_call: bool,
+    /// The canonical frame address.
+    pub frame_address: u64,
+    /// The value of a register in this frame, by DWARF number, if it is known.
+    pub register: &'a dyn Fn(u16) -> Option<u64>,
+    /// Reads memory; whether all of it is there.
+    pub memory: &'a dyn Fn(u64, &mut [u8]) -> bool,
+}
+
+/// How sure something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// It was so.
+    Exact,
+    /// It was so unless memory is damaged or the compiler merged code: the only
+    /// possibility that fits.
+    Inferred,
+    /// It is not known.
+    No,
+}
+
+/// A path that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OlderPath {
+    /// Its blocks.
+    pub blocks: Vec<Block>,
+}
+
+/// What is known of an activation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The unit of the function.
+    pub unit: [u8; 16],
+    /// The function.
+    pub function: Func,
+    /// The block that is being executed, if it is known.
+    pub block: Option<Block>,
+    /// The blocks of the path under way, oldest first. It ends with `block`,
+    /// unless the path began within that block; then it may be empty.
+    pub path: Vec<Block>,
+    /// How sure `path` and `block` are.
+    pub known: Known,
+    /// The paths before it, newest first.
+    pub older: Vec<OlderPath>,
+    /// Whether there was something before the oldest path that is known.
+    pub truncated: bool,
+    /// Whether the function keeps a record at all.
+    pub traced: bool,
+    /// What is odd, for people.
+    pub note: Option<&'static str>,
+}
+
+/// The records of a module.
+pub struct Frames {
+    table: FrameTable,
+    units: Vec<UnitState>,
+}
+
+struct UnitState {
+    id: [u8; 16],
+    model: Option<Unit>,
+    meanings: BTreeMap<u32, FunctionMeaning>,
+}
+
+impl Frames {
+    /// Reads the contents of [`record::FRAMES_SECTION`]. `model` gives the model
+    /// of a unit, which the executable carries.
+    pub fn new(section: &[u8], model: &dyn Fn([u8; 16]) -> Option<Unit>) -> Result<Self, Error> {
+        let table = FrameTable::from_bytes(section).ok_or(Error::DamagedTable)?;
+        let mut units = Vec::new();
+        for unit in &table.units {
+            let meaning = UnitMeaning::from_bytes(&unit.meaning).ok_or(Error::DamagedTable)?;
+            let meanings = meaning.traced.into_iter().map(|it| (it.function, it)).collect();
+            units.push(UnitState { id: unit.unit, model: model(unit.unit), meanings });
+        }
+        Ok(Self { table, units })
+    }
+
+    /// The model of a unit, if there is one.
+    pub fn model(&self, unit: [u8; 16]) -> Option<&Unit> {
+        self.units.iter().find(|it| it.id == unit)?.model.as_ref()
+    }
+
+    /// The unit and function that an address of the file is in.
+    pub fn function(&self, address: u64) -> Option<([u8; 16], Func)> {
+        let code = self.table.find(address)?;
+        let unit = self.units.get(code.unit as usize)?;
+        Some((unit.id, Func::new(code.function as usize)))
+    }
+
+    /// Says which way a frame came.
+    pub fn recover(&self, frame: &Frame<'_>) -> Result<Recovered, Unread> {
+        let code = self.table.find(frame.address).ok_or(Unread::NotOurs)?;
+        let unit = self.units.get(code.unit as usize).ok_or(Unread::NotOurs)?;
+        let model = unit.model.as_ref().ok_or(Unread::NoModel(UnitId(unit.id)))?;
+        let damaged = || Unread::Damaged { unit: UnitId(unit.id), function: code.function };
+        let function = Func::new(code.function as usize);
+        let blocks = model.functions.get(function).ok_or_else(damaged)?.blocks.len();
+        let kind = code.at(frame.address).unwrap_or(CodeKind::Unknown);
+        let mut recovered = Recovered {
+            unit: unit.id,
+            function,
+            block: None,
+            path: Vec::new(),
+            known: Known::No,
+            older: Vec::new(),
+            truncated: true,
+            traced: false,
+            note: None,
+        };
+        let Some(meaning) = unit.meanings.get(&code.function) else {
+            // Pieces are blocks.
+            if let CodeKind::Piece(block) | CodeKind::Probe(block) = kind {
+                recovered.block =
+                    Some(Block::new(block as usize)).filter(|_| (block as usize) < blocks);
+            }
+            return Ok(recovered);
+        };
+        let paths = TracedPaths::with_meaning(model, meaning).ok_or_else(damaged)?;
+        recovered.traced = true;
+        let reading = Reading { frame, code, model, function, paths: &paths, meaning };
+        reading.recover(kind, &mut recovered);
+        Ok(recovered)
+    }
+}
+
+/// One frame of a traced function.
+struct Reading<'a> {
+    frame: &'a Frame<'a>,
+    code: &'a FunctionCode,
+    model: &'a Unit,
+    function: Func,
+    paths: &'a TracedPaths,
+    meaning: &'a FunctionMeaning,
+}
+
+/// What a record says.
+struct Record {
+    sum: u32,
+    /// Numbers of paths that ended, newest first.
+    ended: Vec<u32>,
+    /// Whether there were more.
+    more: bool,
+}
+
+impl Reading<'_> {
+    fn recover(&self, kind: CodeKind, out: &mut Recovered) {
+        if let CodeKind::Piece(piece) | CodeKind::Probe(piece) = kind {
+            out.block = self.block_of(piece);
+        }
+        if kind == CodeKind::Frame {
+            // The activation has hardly begun.
+            out.block = Some(Block::new(0));
+            out.path = vec![Block::new(0)];
+            out.truncated = false;
+            out.known = Known::Exact;
+            return;
+        }
+        let record = match self.meaning.record {
+            None => None,
+            Some(_) => match self.read_record() {
+                Some(record) => Some(record),
+                None => {
+                    out.note = Some("the memory of its frame is missing");
+                    return;
+                }
+            },
+        };
+        let sum = record.as_ref().map(|it| it.sum);
+        let mut found = self.find_way(kind, sum);
+        if let (Some(record), CodeKind::Probe(_)) = (&record, kind) {
+            // The newest path may be in its slot and the sum not yet set.
+            let newest = record.ended.first().and_then(|&number| self.paths.ended(number));
+            let to = newest.and_then(|way| way.to);
+            let fits = found.as_ref().is_some_and(|it| it.fits_behind(to));
+            if let (false, Some(to)) = (fits, to) {
+                found = Some(Found::beginning(self.paths, to));
+            }
+        }
+        let Some(found) = found else {
+            out.note = Some(match kind {
+                CodeKind::Unknown => "the compiler merged code of several blocks here",
+                _ => "no way to this block has the sum in the frame",
+            });
+            if let Some(record) = &record {
+                self.older(record, None, out);
+            }
+            return;
+        };
+        out.known = found.known;
+        if out.block.is_none() || found.replaces_block {
+            out.block = found.block.or(out.block);
+        }
+        out.path = found.way.blocks.clone();
+        match &record {
+            Some(record) => self.older(record, Some(&found.way), out),
+            None => out.truncated = !found.way.is_first,
+        }
+    }
+
+    fn block_of(&self, piece: u32) -> Option<Block> {
+        let pieces = &self.paths.graph().whole.pieces;
+        pieces.get(Piece::new(piece as usize)).map(|data| data.block)
+    }
+
+    /// The path under way.
+    fn find_way(&self, kind: CodeKind, sum: Option<u32>) -> Option<Found> {
+        let graph = self.paths.graph();
+        match kind {
+            CodeKind::Piece(piece) => {
+                let piece = Piece::new(piece as usize);
+                if !graph.is_harmless(piece) {
+                    let way = self.paths.under_way(piece, sum)?;
+                    return Some(Found::new(way, self.block_of_piece(piece), Known::Exact));
+                }
+                // The sum is that of a block before.
+                self.find_before(piece, sum)
+            }
+            CodeKind::Probe(piece) => {
+                let from = Piece::new(piece as usize);
+                let known = |piece: Piece| {
+                    let way = self.paths.under_way(piece, sum)?;
+                    Some(Found::new(way, self.block_of_piece(piece), Known::Inferred))
+                };
+                known(from)
+                    .or_else(|| graph.flow.successors(from).find_map(known))
+                    .map(|found| Found { replaces_block: true, ..found })
+            }
+            CodeKind::Unknown => {
+                let pieces = graph.whole.pieces.indices();
+                let candidates = pieces.filter(|&it| !graph.is_harmless(it) && self.may_be_at(it));
+                let mut ways = candidates.filter_map(|piece| {
+                    let way = self.paths.under_way(piece, sum)?;
+                    Some(Found::new(way, self.block_of_piece(piece), Known::Inferred))
+                });
+                let found = ways.next()?;
+                ways.next().is_none().then_some(found)
+            }
+            CodeKind::Frame => None,
+        }
+    }
+
+    /// The way to a piece that was left out of the graph: through what leads to
+    /// it, if that is only one piece with such a sum.
+    fn find_before(&self, piece: Piece, sum: Option<u32>) -> Option<Found> {
+        let graph = self.paths.graph();
+        let mut found: Option<Found> = None;
+        let mut pending = vec![vec![piece]];
+        while let Some(tail) = pending.pop() {
+            let last = *tail.last()?;
+            for before in graph.before(last) {
+                if graph.is_harmless(before) {
+                    pending.push(tail.iter().copied().chain([before]).collect());
+                    // Many ways through such blocks: it is not worth the search.
+                    if pending.len() > 1000 {
+                        return None;
+                    }
+                    continue;
+                }
+                let Some(mut way) = self.paths.under_way(before, sum) else { continue };
+                if found.is_some() {
+                    return None;
+                }
+                way.blocks.extend(tail.iter().rev().filter_map(|&it| graph.entered(it)));
+                found = Some(Found::new(way, self.block_of_piece(piece), Known::Inferred));
+            }
+        }
+        found
+    }
+
+    fn block_of_piece(&self, piece: Piece) -> Option<Block> {
+        Some(self.paths.graph().whole.pieces.get(piece)?.block)
+    }
+
+    /// Whether the frame may be at this piece, by what is called in it.
+    fn may_be_at(&self, piece: Piece) -> bool {
+        let function = &self.model.functions[self.function];
+        let block = self.paths.graph().whole.pieces[piece].block;
+        let is_call = |inst| {
+            let call = function.insts[inst].op.call();
+            call.is_some_and(|call| !matches!(call.callee, Callee::Intrinsic(_)))
+        };
+        !self.frame.is_call || function.blocks[block].insts().any(is_call)
+    }
+
+    fn read_record(&self) -> Option<Record> {
+        let start = match self.code.record? {
+            RecordPlace::FrameAddress(offset) => {
+                self.frame.frame_address.wrapping_add_signed(offset)
+            }
+            RecordPlace::Register(register, offset) => {
+                (self.frame.register)(register)?.wrapping_add_signed(offset)
+            }
+        };
+        let word = |at: u64| {
+            let mut bytes = [0; 4];
+            let is_there = (self.frame.memory)(start.checked_add(at)?, &mut bytes);
+            is_there.then_some(u32::from_le_bytes(bytes))
+        };
+        let sum = word(record::SUM)?;
+        let slots = u64::from(self.meaning.record?.slots);
+        if slots == 0 {
+            return Some(Record { sum, ended: Vec::new(), more: false });
+        }
+        let ended = u64::from(word(record::ENDED)?) | u64::from(word(record::ENDED + 4)?) << 32;
+        let count = ended / record::STEP;
+        let held = count.min(slots);
+        let slot = |back: u64| {
+            let at = (count - 1 - back) & (slots - 1);
+            word(record::SLOTS + at * record::STEP)
+        };
+        let ended: Option<Vec<u32>> = (0..held).map(slot).collect();
+        Some(Record { sum, ended: ended?, more: count > slots })
+    }
+
+    /// The paths before the one under way.
+    fn older(&self, record: &Record, now: Option<&Way>, out: &mut Recovered) {
+        let mut next: Option<Way> = now.cloned();
+        let mut returned = false;
+        for &number in &record.ended {
+            if number == self.paths.returned() {
+                if returned {
+                    // A jump back: what led to it is not known.
+                    return;
+                }
+                returned = true;
+                continue;
+            }
+            let Some(way) = self.paths.ended(number) else {
+                out.note = Some("a slot of its record holds no path");
+                return;
+            };
+            if returned && !way.is_before_return {
+                return;
+            }
+            returned = false;
+            if next.as_ref().is_some_and(|next| next.is_first || way.to != Some(next.from)) {
+                out.note = Some("the paths in its record do not follow each other");
+                return;
+            }
+            out.older.push(OlderPath { blocks: way.blocks.clone() });
+            next = Some(way);
+        }
+        let is_complete = next.is_some_and(|next| next.is_first) && !returned;
+        out.truncated = record.more || !is_complete;
+        if !record.more && !is_complete && out.note.is_none() {
+            out.note = Some("its record does not begin where the function does");
+        }
+    }
+}
+
+/// A path under way and how sure it is.
+struct Found {
+    way: Way,
+    block: Option<Block>,
+    known: Known,
+    replaces_block: bool,
+}
+
+impl Found {
+    fn new(way: Way, block: Option<Block>, known: Known) -> Self {
+        Self { way, block, known, replaces_block: false }
+    }
+
+    /// A path that begins at `piece`.
+    fn beginning(paths: &TracedPaths, piece: Piece) -> Self {
+        let block = paths.graph().whole.pieces[piece].block;
+        let way = Way {
+            from: piece,
+            is_first: false,
+            blocks: paths.graph().entered(piece).into_iter().collect(),
+            to: None,
+            is_before_return: false,
+        };
+        Self { way, block: Some(block), known: Known::Inferred, replaces_block: true }
+    }
+
+    /// Whether it can follow a path that ended at `to`, or none.
+    fn fits_behind(&self, to: Option<Piece>) -> bool {
+        match to {
+            Some(to) => !self.way.is_first && self.way.from == to,
+            None => self.way.is_first,
+        }
+    }
+}

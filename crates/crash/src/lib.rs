@@ -1,0 +1,52 @@
+//! Programs that say what they did last, and how that is read out of a core.
+//!
+//! A program derived by a tracing scheme keeps, in the frame of each activation,
+//! the acyclic path it is on and the last paths it took
+//! ([`backtrail_abi::record`]). Nothing is written anywhere else, and nothing is
+//! left of an activation that has ended.
+//!
+//! # Planning
+//! - [`scheme`]: what is asked for on the command line, by function;
+//! - [`traced`]: the paths of one function, its probes, and what numbers mean;
+//! - [`unit_plan`]: the same for a unit.
+//!
+//! # Reading
+//! The variant carries a table ([`backtrail_abi::record::FRAMES_SECTION`]) and
+//! the models of its units. [`Frames`] holds both; [`Frames::recover`] takes a
+//! frame as an unwinder finds it and says which way it came:
+//!
+//! ```no_run
+//! use backtrail_crash::{Frame, Frames};
+//! # fn models(_: [u8; 16]) -> Option<backtrail_ir::Unit> { None }
+//! # fn memory(_: u64, _: &mut [u8]) -> bool { false }
+//! # let (section, return_address, bias, cfa) = (vec![], 0x5555_0000_1234u64, 0x5555_0000_0000, 0);
+//! let frames = Frames::new(&section, &models)?;
+//! let frame = Frame {
+//!     // Of an outer frame the address of the call: the return address less one.
+//!     address: return_address - 1 - bias,
+//!     is_call: true,
+//!     frame_address: cfa,
+//!     register: &|_dwarf_number| None,
+//!     memory: &memory,
+//! };
+//! let recovered = frames.recover(&frame)?;
+//! for block in &recovered.path {
+//!     println!("{block}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The blocks of [`Recovered::older`], oldest first, and then those of
+//! [`Recovered::path`] are what a log of every block of this activation ends with.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod frames;
+pub mod scheme;
+mod trace_graph;
+pub mod traced;
+pub mod unit_plan;
+
+pub use error::{Error, Unread};
+pub use frames::{Frame, Frames, Known, OlderPath, Recovered};

@@ -1,0 +1,279 @@
+//! Records against the walk itself: random functions are walked at random, and
+//! at every instruction the record must tell the way that was taken.
+//!
+//! The slow twin is the list of the blocks that were entered. Functions include
+//! irreducible ones, computed gotos, and calls that return twice, never, or in
+//! tail position.
+
+use std::cell::RefCell;
+
+use backtrail_abi::record;
+use backtrail_crash::traced::{Extent, TracedPaths};
+use backtrail_crash::unit_plan::UnitMeaning;
+use backtrail_crash::{Frame, Frames, Known, Recovered};
+use backtrail_graph::Index;
+use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
+use backtrail_plan::frames::{
+    CodeKind, CodeRun, FrameTable, FunctionCode, RecordPlace, UnitFrames,
+};
+use backtrail_plan::{Action, EndedPath, LeftOut, Place, Probe, RecordAction};
+use backtrail_profile::function_graph::{
+    has_call_that_returns_twice, is_in_tail_position, traits_of,
+};
+use backtrail_testkit::random_unit::{self, Size};
+use proptest::prelude::*;
+
+/// Where the record is in the memory of a walk, and where code lies.
+const RECORD: u64 = 0x1000;
+const CODE: u64 = 0x40_0000;
+
+/// One run of a function under both observers.
+struct Walk<'a> {
+    unit: &'a Unit,
+    function: &'a Function,
+    frames: &'a Frames,
+    probes: &'a [Probe],
+    /// The number of the piece that each instruction is of.
+    pieces: &'a [u32],
+    slots: u64,
+    rng: fastrand::Rng,
+    /// The record, with whatever was in memory before.
+    memory: RefCell<Vec<u8>>,
+    /// The blocks that were entered, and since when the way is known.
+    walked: Vec<Block>,
+    lost_before: usize,
+    seen: Seen,
+}
+
+/// What was checked, so that it is not nothing.
+#[derive(Debug, Default, Clone, Copy)]
+struct Seen {
+    exact: usize,
+    inferred: usize,
+    unknown: usize,
+    complete: usize,
+    older: usize,
+}
+
+impl Walk<'_> {
+    fn word(&self, at: u64) -> u32 {
+        let at = at as usize;
+        u32::from_le_bytes(self.memory.borrow()[at..at + 4].try_into().unwrap())
+    }
+
+    fn set_word(&self, at: u64, value: u32) {
+        let at = at as usize;
+        self.memory.borrow_mut()[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn probe(&mut self, at: Place) {
+        let probes = self.probes;
+        for probe in probes.iter().filter(|probe| probe.at == at) {
+            let Action::Record(action) = probe.action else { panic!("only records are kept") };
+            let sum = self.word(record::SUM);
+            match action {
+                RecordAction::Begin(sum) => {
+                    self.set_word(record::SUM, sum);
+                    if self.slots > 0 {
+                        self.set_word(record::ENDED, 0);
+                        self.set_word(record::ENDED + 4, 0);
+                    }
+                }
+                RecordAction::Set(sum) => self.set_word(record::SUM, sum),
+                RecordAction::Add(add) => self.set_word(record::SUM, sum.wrapping_add(add)),
+                RecordAction::End { path, next } => {
+                    let number = match path {
+                        EndedPath::Sum(add) => sum.wrapping_add(add),
+                        EndedPath::Number(number) => number,
+                    };
+                    let ended = self.word(record::ENDED);
+                    let at = u64::from(ended) & (self.slots * record::STEP - 1);
+                    self.set_word(record::SLOTS + at, number);
+                    self.set_word(record::ENDED, ended + record::STEP as u32);
+                    if let Some(next) = next {
+                        self.set_word(record::SUM, next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Compares what the record says at `inst` with the walk.
+    fn check(&mut self, block: Block, inst: Inst) {
+        let address = CODE + u64::from(self.pieces[inst.position()]);
+        let memory = |at: u64, bytes: &mut [u8]| {
+            let at = (at - RECORD) as usize;
+            bytes.copy_from_slice(&self.memory.borrow()[at..at + bytes.len()]);
+            true
+        };
+        let frame = Frame {
+            address,
+            is_call: false,
+            frame_address: RECORD + 64,
+            register: &|_| None,
+            memory: &memory,
+        };
+        let found: Recovered = self.frames.recover(&frame).expect("the function is known");
+        assert_eq!(found.block, Some(block));
+        let mut way: Vec<Block> =
+            found.older.iter().rev().flat_map(|path| path.blocks.clone()).collect();
+        way.extend(&found.path);
+        match found.known {
+            Known::Exact => self.seen.exact += 1,
+            Known::Inferred => self.seen.inferred += 1,
+            Known::No => {
+                self.seen.unknown += 1;
+                return;
+            }
+        }
+        let known = &self.walked[self.lost_before..];
+        if self.lost_before == 0 {
+            assert_eq!(found.note, None);
+        }
+        if found.truncated {
+            assert!(known.ends_with(&way), "{way:?} does not end {known:?}");
+        } else {
+            assert_eq!(self.lost_before, 0, "what is lost is not complete");
+            assert_eq!(way, known);
+            self.seen.complete += 1;
+        }
+        self.seen.older += found.older.len();
+    }
+
+    /// Walks one activation; it may be left anywhere.
+    fn run(&mut self, steps: usize) {
+        self.rng.fill(&mut self.memory.borrow_mut());
+        self.walked = vec![Block::new(0)];
+        self.lost_before = 0;
+        self.probe(Place::Entry);
+        let (mut block, mut from) = (Block::new(0), 0);
+        let mut returned: Option<(Block, Inst)> = None;
+        let comes_back = has_call_that_returns_twice(self.unit, self.function);
+        for _ in 0..steps {
+            let data = &self.function.blocks[block];
+            let insts: Vec<Inst> = data.insts().skip(from).collect();
+            from = 0;
+            for inst in insts {
+                self.probe(Place::Before(inst));
+                self.check(block, inst);
+                if let Op::Call(call) = &self.function.insts[inst].op {
+                    let traits = traits_of(self.unit, call);
+                    let leaves = traits.no_return && !comes_back;
+                    if leaves || is_in_tail_position(self.function, inst) || traits.no_return {
+                        return;
+                    }
+                    if traits.returns_twice {
+                        returned = Some((block, inst));
+                    }
+                }
+                if inst != data.terminator() {
+                    self.probe(Place::After(inst));
+                }
+            }
+            if data.successors.is_empty() {
+                return;
+            }
+            // The second return: the way since the last ended path is lost.
+            if let Some((where_to, call)) = returned
+                && self.rng.u8(..8) == 0
+            {
+                self.probe(Place::After(call));
+                block = where_to;
+                self.lost_before = self.walked.len();
+                from = call.position() + 1 - self.function.blocks[block].first as usize;
+                continue;
+            }
+            let to = data.successors[self.rng.usize(..data.successors.len())];
+            self.probe(Place::Edge { from: block, to });
+            self.walked.push(to);
+            block = to;
+        }
+    }
+}
+
+/// The piece of each instruction, as compiled code tells it.
+fn pieces(function: &Function, splits: &[Inst]) -> Vec<u32> {
+    let mut pieces = vec![0; function.insts.len()];
+    let mut next = 0;
+    for data in function.blocks.values() {
+        next += 1;
+        for inst in data.insts() {
+            next += u32::from(splits.contains(&inst));
+            pieces[inst.position()] = next - 1;
+        }
+    }
+    pieces
+}
+
+/// Walks `function` a few times, unless it cannot be traced.
+fn check(unit: &Unit, function: Func, extent: Extent, seed: u64) -> Result<Seen, LeftOut> {
+    let paths = TracedPaths::new(unit, function, extent)?;
+    let meaning = UnitMeaning { traced: vec![paths.meaning(function)], left_out: Vec::new() };
+    let body = &unit.functions[function];
+    let pieces = pieces(body, &paths.graph().splits());
+    let run = |piece: u32| CodeRun { bytes: 1, kind: CodeKind::Piece(piece) };
+    let count = pieces.iter().max().map_or(0, |last| last + 1);
+    let table = FrameTable {
+        units: vec![UnitFrames { unit: [7; 16], meaning: meaning.to_bytes() }],
+        code: vec![FunctionCode {
+            unit: 0,
+            function: function.position() as u32,
+            start: CODE,
+            record: Some(RecordPlace::FrameAddress(-64)),
+            runs: (0..count).map(run).collect(),
+        }],
+    };
+    let frames = Frames::new(&table.to_bytes(), &|_| Some(unit.clone())).unwrap();
+    let slots = paths.record().map_or(0, |record| record.slots);
+    let mut walk = Walk {
+        unit,
+        function: body,
+        frames: &frames,
+        probes: &paths.probes(),
+        pieces: &pieces,
+        slots: slots.into(),
+        rng: fastrand::Rng::with_seed(seed),
+        memory: RefCell::new(vec![0; (record::SLOTS + u64::from(slots) * 4) as usize]),
+        walked: Vec::new(),
+        lost_before: 0,
+        seen: Seen::default(),
+    };
+    for _ in 0..4 {
+        walk.run(40);
+    }
+    Ok(walk.seen)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_record_tells_the_way_at_every_instruction(
+        seed in any::<u64>(), paths in 0u32..32, slots in 0u32..6,
+    ) {
+        let unit = random_unit::unit(seed, Size { functions: 4, blocks: 12, insts: 3 });
+        let extent = Extent { slots: 1 << slots, paths: 1 << paths };
+        for function in unit.functions.indices() {
+            let _ = check(&unit, function, extent, seed);
+        }
+    }
+}
+
+#[test]
+fn the_walks_see_what_they_should() {
+    let mut total = Seen::default();
+    for seed in 0..60 {
+        let unit = random_unit::unit(seed, Size { functions: 4, blocks: 12, insts: 3 });
+        for function in unit.functions.indices() {
+            let extent = Extent { slots: 4, paths: 1 << 31 };
+            let Ok(seen) = check(&unit, function, extent, seed) else { continue };
+            total.exact += seen.exact;
+            total.inferred += seen.inferred;
+            total.unknown += seen.unknown;
+            total.complete += seen.complete;
+            total.older += seen.older;
+        }
+    }
+    assert!(total.exact > 5_000 && total.complete > 1_000 && total.older > 5_000, "{total:?}");
+    assert!(total.unknown * 20 < total.exact, "{total:?}");
+}
