@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copies;
 pub mod counts;
 pub mod local;
 pub mod records;
@@ -69,5 +70,40 @@ pub enum Error {
     CorruptCounts {
         /// What the header says.
         bytes: u64,
+    },
+    /// A file or folder could not be written.
+    #[error("{} cannot be written: {source}", path.display())]
+    Write {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Copies of a program did not do the same.
+    #[error(
+        "copies 1 and {copy} of {of} differ: {difference}; what differs from run to run (time, \
+         random numbers, process numbers, addresses) has to be the same in all copies"
+    )]
+    Diverged {
+        /// The copy that differs from the first, counted from 1.
+        copy: usize,
+        /// How many there are.
+        of: usize,
+        /// The first difference.
+        difference: copies::Difference,
+    },
+    /// Copies were asked to end before they did so by themselves.
+    #[error("interrupted by signal {signal} while the copies ran, at different places")]
+    Interrupted {
+        /// By which signal.
+        signal: i32,
+    },
+    /// What runs copies could not.
+    #[error("{engine}: {what}")]
+    Engine {
+        /// `local` or `slurm`.
+        engine: &'static str,
+        /// What it said, and what to do.
+        what: String,
     },
 }

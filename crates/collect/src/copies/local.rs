@@ -1,0 +1,295 @@
+//! Copies as processes on this machine.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use backtrail_abi::log::DIR_VARIABLE;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use super::divergence::{Ending, compare};
+use super::duplicate::remove;
+use super::input::Input;
+use super::overlay::put_in_place;
+use super::process::{Mount, Spec};
+use super::run::{Ran, run_copy};
+use super::signals::Watch;
+use super::tree::{Ours, let_the_clock_tick};
+use super::view::{Means, Method, View};
+use super::{Copies, Event, Isolation, Outcome, Variant};
+use crate::Error;
+
+/// Runs them.
+pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
+    let watch = Watch::begin();
+    let directory = std::env::current_dir()
+        .map_err(|source| Error::Read { path: PathBuf::from("."), source })?;
+    let scratch = Scratch::outside(&directory, copies.isolation)?;
+    let means = Means::find(
+        copies.isolation,
+        &directory,
+        &directory,
+        copies.entry,
+        scratch.path(),
+        &copies.listener,
+    )?;
+    let ours = Ours::below(&directory, own_paths(copies.variants, scratch.path()));
+    let places = Places::new(scratch.path(), means.mounts)?;
+    let cores = cores_of_copies(copies.variants.len());
+    let mut prepared = Vec::new();
+    for (index, variant) in copies.variants.iter().enumerate() {
+        let folder = scratch.path().join(format!("{:04}", index + 1));
+        make(&folder)?;
+        make(&variant.records)?;
+        let view = View::new(&means, &directory, &directory, &folder, &ours, index == 0)?;
+        let mut mounts = places.mounts(variant)?;
+        mounts.extend(view.mounts.iter().cloned());
+        let spec = Spec {
+            executable: places.executable(variant)?,
+            name: copies.name.to_owned(),
+            arguments: copies.arguments.to_vec(),
+            environment: None,
+            variables: variables(copies, places.records(variant)?),
+            directory: view.directory.clone(),
+            cores: cores.pinned.get(index).cloned().unwrap_or_default(),
+            mounts,
+            failure: folder.join("failure"),
+        };
+        prepared.push((spec, view, folder));
+    }
+    let_the_clock_tick();
+    // A copy that runs in place may write to what the others read.
+    let input = Input::of_this_process(means.method == Method::Copy)
+        .map_err(|source| Error::Read { path: "standard input".into(), source })?;
+    let ran = run_all(copies, &prepared, cores.at_once, &input, &watch)?;
+    if let Some(file) = ran.first().and_then(|ran| ran.input.as_ref()) {
+        input.advance(file);
+    }
+    let mut endings = Vec::new();
+    for (ran, (_, view, _)) in ran.into_iter().zip(&prepared) {
+        let Ran { status, output, error, .. } = ran;
+        endings.push(Ending { status, output, error, changes: view.changes()? });
+    }
+    let difference = first_difference(&endings)?;
+    // The others' are thrown away.
+    if let (Method::Overlay, [(_, view, _), ..], [first, ..]) =
+        (means.method, &prepared[..], &endings[..])
+        && let (Some(changes), Some(upper)) = (&first.changes, view.apart())
+    {
+        put_in_place(changes, upper, &directory)?;
+    }
+    for variant in copies.variants {
+        // Nothing was recorded, if it can be removed.
+        let _ = fs::remove_dir(&variant.records);
+    }
+    conclude(endings, difference, watch.received(), copies.variants.len())
+}
+
+/// The first difference between the first copy and the others, with the number
+/// of the other one, counted from 1.
+pub(super) fn first_difference(
+    endings: &[Ending],
+) -> Result<Option<(usize, super::Difference)>, Error> {
+    let Some((first, others)) = endings.split_first() else { return Ok(None) };
+    for (index, other) in others.iter().enumerate() {
+        if let Some(difference) = compare(first, other)? {
+            return Ok(Some((index + 2, difference)));
+        }
+    }
+    Ok(None)
+}
+
+fn conclude(
+    endings: Vec<Ending>,
+    difference: Option<(usize, super::Difference)>,
+    received: Option<i32>,
+    of: usize,
+) -> Result<Outcome, Error> {
+    match (difference, received) {
+        (Some(_), Some(signal)) => Err(Error::Interrupted { signal }),
+        (Some((copy, difference)), None) => Err(Error::Diverged { copy, of, difference }),
+        (None, _) => {
+            let status = endings.first().map(|first| first.status).unwrap_or_default();
+            Ok(Outcome { status, nodes: Vec::new(), repeated: 0 })
+        }
+    }
+}
+
+/// Runs all that were prepared, so many at once.
+fn run_all(
+    copies: &Copies<'_>,
+    prepared: &[(Spec, View, PathBuf)],
+    at_once: usize,
+    input: &Input,
+    watch: &Watch,
+) -> Result<Vec<Ran>, Error> {
+    let of = prepared.len();
+    let pending: Mutex<VecDeque<usize>> = Mutex::new((0..of).collect());
+    let results: Mutex<Vec<Option<Ran>>> = Mutex::new((0..of).map(|_| None).collect());
+    let failure: Mutex<Option<Error>> = Mutex::new(None);
+    let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        while let Some(index) = pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+            if watch.received().is_some() || lock().is_some() {
+                return;
+            }
+            let (spec, _, folder) = &prepared[index];
+            match run_copy(copies.entry, spec, folder, input, index == 0, watch) {
+                Ok(ran) => {
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    results[index] = Some(ran);
+                    let done = results.iter().flatten().count();
+                    drop(results);
+                    let what = format!("{} running", at_once.min(of - done));
+                    (copies.listener)(Event::Progress { done, of, what });
+                }
+                Err(error) => {
+                    lock().get_or_insert(error);
+                    watch.kill_all();
+                    return;
+                }
+            }
+        }
+    };
+    thread::scope(|scope| (0..at_once.min(of)).for_each(|_| drop(scope.spawn(work))));
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let ran: Vec<Ran> = results.into_iter().flatten().collect();
+    match watch.received() {
+        Some(signal) if ran.len() < of => Err(Error::Interrupted { signal }),
+        _ => Ok(ran),
+    }
+}
+
+/// Which cores each copy has, and how many copies run at once.
+struct Cores {
+    pinned: Vec<Vec<usize>>,
+    at_once: usize,
+}
+
+fn cores_of_copies(copies: usize) -> Cores {
+    let allowed: Vec<usize> = match sched_getaffinity(Pid::this()) {
+        Ok(set) => (0..CpuSet::count()).filter(|&core| set.is_set(core) == Ok(true)).collect(),
+        Err(_) => Vec::new(),
+    };
+    if copies < 2 || allowed.len() < copies {
+        return Cores { pinned: Vec::new(), at_once: allowed.len().max(1) };
+    }
+    let each = allowed.len() / copies;
+    let pinned = allowed.chunks_exact(each).take(copies).map(<[usize]>::to_vec).collect();
+    Cores { pinned, at_once: copies }
+}
+
+/// The folder for what is needed while copies run, removed at the end.
+pub(super) struct Scratch(Option<TempDir>, PathBuf);
+
+impl Scratch {
+    /// One that is not below `directory`, where a view would hide it.
+    fn outside(directory: &Path, isolation: Isolation) -> Result<Self, Error> {
+        let mut places = vec![std::env::temp_dir()];
+        places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+        places.extend(["/var/tmp", "/dev/shm"].map(PathBuf::from));
+        places.extend(directory.parent().map(Path::to_owned));
+        let resolved = places.iter().filter_map(|place| place.canonicalize().ok());
+        for place in resolved {
+            if isolation != Isolation::None && place.starts_with(directory) {
+                continue;
+            }
+            if let Ok(folder) =
+                tempfile::Builder::new().prefix("backtrail-copies-").tempdir_in(place)
+            {
+                let path = folder.path().to_owned();
+                return Ok(Self(Some(folder), path));
+            }
+        }
+        let what = format!(
+            "no folder for temporary files is outside of {}; set TMPDIR to one, start in another \
+             folder, or use --isolate none",
+            directory.display()
+        );
+        Err(Error::Engine { engine: "local", what })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.1
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = remove(&self.1);
+        drop(self.0.take());
+    }
+}
+
+/// Where copies find their executables and leave their records: the same paths
+/// for all, if they can have mounts of their own.
+pub(super) struct Places {
+    shared: Option<(PathBuf, PathBuf)>,
+}
+
+impl Places {
+    pub fn new(scratch: &Path, mounts: bool) -> Result<Self, Error> {
+        let shared = (scratch.join("program"), scratch.join("records"));
+        if mounts {
+            make(&shared.0)?;
+            make(&shared.1)?;
+        }
+        Ok(Self { shared: mounts.then_some(shared) })
+    }
+
+    pub fn mounts(&self, variant: &Variant) -> Result<Vec<Mount>, Error> {
+        let Some((program, records)) = &self.shared else { return Ok(Vec::new()) };
+        let executable = resolved(&variant.executable)?;
+        let folder = executable.parent().unwrap_or(Path::new("/")).to_owned();
+        Ok(vec![
+            Mount::Bind { from: folder, to: program.clone() },
+            Mount::Bind { from: resolved(&variant.records)?, to: records.clone() },
+        ])
+    }
+
+    pub fn executable(&self, variant: &Variant) -> Result<PathBuf, Error> {
+        let path = resolved(&variant.executable)?;
+        Ok(match (&self.shared, path.file_name()) {
+            (Some((program, _)), Some(name)) => program.join(name),
+            _ => path,
+        })
+    }
+
+    pub fn records(&self, variant: &Variant) -> Result<PathBuf, Error> {
+        match &self.shared {
+            Some((_, records)) => Ok(records.clone()),
+            None => resolved(&variant.records),
+        }
+    }
+}
+
+/// The variables to set for a copy that records into a folder.
+pub(super) fn variables(copies: &Copies<'_>, records: PathBuf) -> Vec<(OsString, OsString)> {
+    let mut variables = copies.environment.to_vec();
+    variables.push((DIR_VARIABLE.into(), records.into()));
+    variables
+}
+
+/// What is ours and may be in the working directory.
+pub(super) fn own_paths(variants: &[Variant], scratch: &Path) -> Vec<PathBuf> {
+    let folder_of = |variant: &Variant| variant.executable.parent().map(Path::to_owned);
+    let folders = variants.iter().filter_map(folder_of);
+    let records = variants.iter().map(|variant| variant.records.clone());
+    folders.chain(records).chain([scratch.to_owned()]).collect()
+}
+
+fn resolved(path: &Path) -> Result<PathBuf, Error> {
+    path.canonicalize().map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+pub(super) fn make(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|source| Error::Write { path: path.to_owned(), source })
+}
