@@ -118,6 +118,15 @@ impl<I: Index, T> FromIterator<T> for IndexMap<I, T> {
     }
 }
 
+impl<I: Index, T> IntoIterator for IndexMap<I, T> {
+    type Item = (I, T);
+    type IntoIter =
+        std::iter::Map<std::iter::Enumerate<std::vec::IntoIter<T>>, fn((usize, T)) -> (I, T)>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter().enumerate().map(|(position, item)| (I::new(position), item))
+    }
+}
+
 impl<I: Index, T> ops::Index<I> for IndexMap<I, T> {
     type Output = T;
     fn index(&self, index: I) -> &T {

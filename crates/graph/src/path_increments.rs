@@ -120,6 +120,23 @@ impl PathIncrements {
         true
     }
 
+    /// Whether every path from ENTRY to EXIT has the sum that it has under
+    /// `values`: whether they differ by a potential that is 0 at both.
+    pub fn keeps_sums(&self, dag: &PathDag, values: &[u64]) -> bool {
+        let graph = dag.graph();
+        let mut potential = vec![None; graph.node_count()];
+        potential[dag.entry().position()] = Some(0i64);
+        let topological = || dag.reverse_topological().iter().rev();
+        topological().all(|node| {
+            let here: i64 = potential[node.position()].unwrap_or(0);
+            graph.out_edges(*node).iter().all(|&edge| {
+                let value = values[edge.position()] as i64;
+                let there = here.wrapping_add(value).wrapping_sub(self.increment(edge));
+                *potential[graph.target(edge).position()].get_or_insert(there) == there
+            })
+        }) && potential[dag.exit().position()] == Some(0)
+    }
+
     /// What `edge` adds. The sum along a path, modulo 2^64, is that of the values.
     pub fn increment(&self, edge: Edge) -> i64 {
         self.increments[edge.position()]

@@ -22,6 +22,7 @@ use crate::Error;
 use crate::model::{End, Path, Profile, Start};
 use crate::path_plan::DecodedPath;
 use crate::skeleton::{Module, Skeleton};
+use crate::unit_plan::FunctionMeaning;
 
 /// Adds records of processes up to a profile.
 pub struct Decoder<'a> {
@@ -31,6 +32,7 @@ pub struct Decoder<'a> {
 }
 
 /// What one process counted of each function.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Entries, where they are counted.
     pub(crate) entries: Vec<Option<u64>>,
@@ -46,6 +48,56 @@ pub struct Counters<'a> {
     pub layout: [u8; 16],
     /// The area, from its start; the first page holds no counters.
     pub area: &'a [u8],
+}
+
+/// The counters of one function in an area.
+pub(crate) struct FunctionCounters<'f> {
+    pub(crate) area: &'f [u8],
+    /// Where its unit's counters begin.
+    pub(crate) offset: u64,
+    pub(crate) meaning: &'f FunctionMeaning,
+}
+
+impl FunctionCounters<'_> {
+    fn read(&self, counter: u32) -> Result<u64, Error> {
+        let found = || {
+            let start = self.offset.checked_add(u64::from(counter) * 8)?;
+            let bytes = self.area.get(usize::try_from(start).ok()?..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let corrupt = || Error::Corrupt { what: "a counter is outside of the area".to_owned() };
+        found().ok_or_else(corrupt)
+    }
+
+    /// Adds them to those of function `number`. `path` says which path the
+    /// n-th of them counts; what counts none is passed over.
+    pub(crate) fn add_to(
+        &self,
+        tally: &mut Tally,
+        number: usize,
+        name: &str,
+        path: impl Fn(u64) -> Option<u64>,
+    ) -> Result<(), Error> {
+        let overflow = || Error::Overflow { what: name.to_owned() };
+        if let Some(counter) = self.meaning.entries {
+            let sum = tally.entries[number].get_or_insert(0);
+            *sum = sum.checked_add(self.read(counter)?).ok_or_else(overflow)?;
+        }
+        if let Some(counter) = self.meaning.returns {
+            let sum = &mut tally.returns[number];
+            *sum = sum.checked_add(self.read(counter)?).ok_or_else(overflow)?;
+        }
+        for counter in 0..self.meaning.paths {
+            let found = self.read(self.meaning.first.saturating_add(counter))?;
+            if found != 0
+                && let Some(path) = path(counter.into())
+            {
+                let sum = tally.paths[number].entry(path).or_default();
+                *sum = sum.checked_add(found).ok_or_else(overflow)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Decoder<'a> {
@@ -76,56 +128,42 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), Error> {
         let mut tally = self.new_tally();
         for file in files {
-            let module = self.modules.iter().position(|(id, _)| *id == file.layout);
-            let module = module.ok_or_else(|| Error::OtherBuild {
-                ours: crate::merge::title(&self.skeleton.profile),
-                theirs: "the one that recorded".to_owned(),
-            })?;
-            let bytes = self.modules[module].1;
-            if file.area.len() as u64 != bytes {
-                let found = file.area.len() as u64;
-                return Err(Error::Truncated { found, expected: bytes });
-            }
+            let module = self.module_of(&self.modules, file)?;
             self.add_file(&mut tally, module, file.area)?;
         }
         self.add_tally(tally, incomplete)
     }
 
+    /// The module whose counters `file` holds, by its place in `modules`.
+    pub(crate) fn module_of(
+        &self,
+        modules: &[([u8; 16], u64)],
+        file: &Counters<'_>,
+    ) -> Result<usize, Error> {
+        let module = modules.iter().position(|(id, _)| *id == file.layout);
+        let module = module.ok_or_else(|| Error::OtherBuild {
+            ours: crate::merge::title(&self.skeleton.profile),
+            theirs: "the one that recorded".to_owned(),
+        })?;
+        let (found, expected) = (file.area.len() as u64, modules[module].1);
+        if found != expected {
+            return Err(Error::Truncated { found, expected });
+        }
+        Ok(module)
+    }
+
     fn add_file(&self, tally: &mut Tally, module: usize, area: &[u8]) -> Result<(), Error> {
         for (number, source) in self.skeleton.sources.iter().enumerate() {
             let Some((at, offset, meaning)) = &source.counters else { continue };
-            if *at != module {
-                continue;
-            }
-            let corrupt = || Error::Corrupt { what: "a counter is outside of the area".to_owned() };
-            let read = |counter: u32| {
-                let start = usize::try_from(*offset + u64::from(counter) * 8).ok()?;
-                let bytes = area.get(start..)?.first_chunk()?;
-                Some(u64::from_le_bytes(*bytes))
-            };
-            let overflow = || Error::Overflow { what: self.name(number) };
-            if let Some(counter) = meaning.entries {
-                let found = read(counter).ok_or_else(corrupt)?;
-                let sum = tally.entries[number].get_or_insert(0);
-                *sum = sum.checked_add(found).ok_or_else(overflow)?;
-            }
-            if let Some(counter) = meaning.returns {
-                let found = read(counter).ok_or_else(corrupt)?;
-                let sum = &mut tally.returns[number];
-                *sum = sum.checked_add(found).ok_or_else(overflow)?;
-            }
-            for path in 0..meaning.paths {
-                let found = read(meaning.first + path).ok_or_else(corrupt)?;
-                if found != 0 {
-                    let sum = tally.paths[number].entry(path.into()).or_default();
-                    *sum = sum.checked_add(found).ok_or_else(overflow)?;
-                }
+            if *at == module {
+                let counters = FunctionCounters { area, offset: *offset, meaning };
+                counters.add_to(tally, number, &self.name(number), Some)?;
             }
         }
         Ok(())
     }
 
-    fn name(&self, number: usize) -> String {
+    pub(crate) fn name(&self, number: usize) -> String {
         self.skeleton.profile.functions[number].name.clone()
     }
 
@@ -177,6 +215,11 @@ impl<'a> Decoder<'a> {
         self.skeleton.profile.processes += 1;
         self.skeleton.profile.incomplete.extend(incomplete);
         Ok(())
+    }
+
+    /// Further reasons why counts may be missing.
+    pub(crate) fn add_reasons(&mut self, reasons: Vec<String>) {
+        self.skeleton.profile.incomplete.extend(reasons);
     }
 
     /// The profile.

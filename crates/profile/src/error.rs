@@ -54,6 +54,12 @@ pub enum Error {
         /// Whose counts.
         what: String,
     },
+    /// Copies of one run did not do the same.
+    #[error("the copies did not run alike: {what}; nothing was merged")]
+    Diverged {
+        /// The first difference.
+        what: String,
+    },
     /// An export cannot be made.
     #[error("{what}")]
     Export {

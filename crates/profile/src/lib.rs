@@ -1,12 +1,14 @@
 //! Exact path profiles: which way each function went, and how often.
 //!
-//! After Ball and Larus, *Efficient Path Profiling*, MICRO 1996.
+//! After Ball and Larus, *Efficient Path Profiling*, MICRO 1996, and for
+//! parts Afraz, Saha and Kanade, *P3: Partitioned Path Profiling*, ESEC/FSE 2015.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`function_graph`] | the graph whose paths are counted: pieces of blocks |
 //! | [`frequency`] | how often edges are taken, guessed |
 //! | [`path_plan`] | a function's paths: their probes, what their numbers mean |
+//! | [`partition`] | k copies that each count a part of the paths |
 //! | [`unit_plan`] | the plan of a whole module, and what its counters mean |
 //! | [`skeleton`] | a profile without counts: a program's functions |
 //! | [`decode`] | from counters to a profile |
@@ -31,6 +33,7 @@ pub mod function_graph;
 pub mod log_walk;
 pub mod merge;
 pub mod model;
+pub mod partition;
 pub mod path_plan;
 pub mod skeleton;
 pub mod unit_plan;

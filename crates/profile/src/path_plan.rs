@@ -21,13 +21,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_graph::path_cuts::compute_cuts;
 use backtrail_graph::path_dag::{DagEdge, DagNode};
-use backtrail_graph::{DepthFirst, Edge, EdgeKind, Index, PathDag, PathIncrements, PathNumbering};
+use backtrail_graph::{
+    DepthFirst, Edge, EdgeKind, EdgeSet, Index, PathDag, PathIncrements, PathNumbering,
+};
 use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
 
 use crate::frequency::guess_frequencies;
 use crate::function_graph::{Begin, FunctionGraph, Joint, Leave, Piece, call_before_shared_return};
 use crate::model::{End, Start};
+use crate::partition::interest::Interest;
 
 /// The numbered paths of a function.
 #[derive(Debug, Clone)]
@@ -91,11 +94,13 @@ impl PathPlan {
         });
         let early = graph.pieces.indices().map(|piece| is_early(function, &graph, piece)).collect();
         let early: Vec<bool> = early;
+        // Such a call cannot be the end of the activation.
+        let twice: Vec<Inst> = graph.calls_that_return_twice().collect();
         let tail_call = |edge: Edge| {
             let is_early = early[graph.flow.target(edge).position()];
             let block = graph.block(graph.flow.source(edge));
             let call = is_early.then(|| call_before_shared_return(function, block)).flatten();
-            Some((edge, call?))
+            Some((edge, call.filter(|call| !twice.contains(call))?))
         };
         let tail_calls = graph.flow.edges().filter_map(tail_call).collect();
         Self { graph, cuts, dag, numbering, early, tail_calls }
@@ -121,35 +126,110 @@ impl PathPlan {
         self.cuts.len() > self.graph.forced_cuts().len()
     }
 
+    /// The acyclic graph whose paths these are.
+    pub fn dag(&self) -> &PathDag {
+        &self.dag
+    }
+
     /// The probes that count the paths, the path of number 0 in counter `first`.
     /// `weights`, by edge of [`Self::graph`], says how often each is taken.
     pub fn probes(&self, weights: &[u64], first: u32) -> Result<Vec<Probe>, LeftOut> {
+        self.probes_of(&Interest::Whole, weights, first)
+    }
+
+    /// The probes that count the paths of `interest`, the first of as many
+    /// counters as [`Self::slots`] says being `first`.
+    pub fn probes_of(
+        &self,
+        interest: &Interest,
+        weights: &[u64],
+        first: u32,
+    ) -> Result<Vec<Probe>, LeftOut> {
+        let (increments, counted) = self.increments_of(interest, weights)?;
+        Ok(self.place(&increments, &counted, first))
+    }
+
+    /// What edges of [`Self::dag`] add to the sum so that the paths of
+    /// `interest` are told apart, and those from which a count can be reached:
+    /// the others need no probe.
+    pub(crate) fn increments_of(
+        &self,
+        interest: &Interest,
+        weights: &[u64],
+    ) -> Result<(PathIncrements, EdgeSet), LeftOut> {
+        let counted = match interest {
+            Interest::Whole => EdgeSet::all(self.dag.graph().edge_count()),
+            Interest::Part(selection) => selection.counted(self),
+        };
+        let weights = self.dag_weights(weights, &counted);
+        let increments = match interest {
+            Interest::Whole => {
+                let forced = self.forced();
+                let made = PathIncrements::new(&self.dag, &self.numbering, &weights, &forced);
+                let fits = forced.iter().all(|&edge| made.increment(edge) == 0);
+                fits.then_some(made)
+            }
+            Interest::Part(selection) => selection.increments(self, &weights),
+        };
+        Ok((increments.ok_or(LeftOut::ComputedTargets)?, counted))
+    }
+
+    /// How many counters the paths of `interest` take.
+    pub fn slots(&self, interest: &Interest) -> u64 {
+        match interest {
+            Interest::Whole => self.count(),
+            Interest::Part(selection) => selection.labels(self).count(),
+        }
+    }
+
+    /// What a probe on each edge of [`Self::dag`] costs; edges from which no
+    /// count of `counted` can be reached need none.
+    fn dag_weights(&self, weights: &[u64], counted: &EdgeSet) -> Vec<u64> {
         let weight = |edge: Edge| match self.dag.kind(edge) {
-            DagEdge::Flow(flow) if self.early[self.graph.flow.target(flow).position()] => 0,
+            _ if !counted.contains(edge) => 0,
+            DagEdge::Flow(flow) if self.is_counted_at(flow) => 0,
             DagEdge::Flow(flow) => weights[flow.position()].max(1),
             // Constants of a count or of an initial sum: they cost nothing, as
             // the increments before a count on an edge do.
             _ => 0,
         };
-        let dag_weights: Vec<u64> = self.dag.graph().edges().map(weight).collect();
-        let is_computed = |edge: Edge| match self.dag.kind(edge) {
+        self.dag.graph().edges().map(weight).collect()
+    }
+
+    /// Whether the path that ends behind this edge of the graph is counted on it.
+    fn is_counted_at(&self, flow: Edge) -> bool {
+        self.early[self.graph.flow.target(flow).position()]
+    }
+
+    /// The edges of [`Self::dag`] that have no place for a probe.
+    pub(crate) fn forced(&self) -> Vec<Edge> {
+        let is_computed = |edge: &Edge| match self.dag.kind(*edge) {
             DagEdge::Flow(flow) => self.graph.joint(flow) == Joint::Computed,
             _ => false,
         };
-        let forced: Vec<Edge> = self.dag.graph().edges().filter(|&it| is_computed(it)).collect();
-        let increments = PathIncrements::new(&self.dag, &self.numbering, &dag_weights, &forced);
-        if forced.iter().any(|&edge| increments.increment(edge) != 0) {
-            return Err(LeftOut::ComputedTargets);
-        }
-        Ok(self.place(&increments, first))
+        self.dag.graph().edges().filter(is_computed).collect()
     }
 
-    /// Turns increments into probes.
-    fn place(&self, increments: &PathIncrements, first: u32) -> Vec<Probe> {
+    /// Whether an edge of [`Self::dag`] is where a path is counted: the last of
+    /// a path, or one before a piece whose paths are counted early.
+    pub(crate) fn is_where_paths_are_counted(&self, edge: Edge) -> bool {
+        match self.dag.kind(edge) {
+            DagEdge::LoopEnd(_) | DagEdge::Leave => true,
+            DagEdge::Enter => false,
+            DagEdge::LoopStart => self.early[self.dag.graph().target(edge).position()],
+            DagEdge::Flow(flow) => self.is_counted_at(flow),
+        }
+    }
+
+    /// Turns increments into probes. A path is counted if and only if its edges
+    /// are in `counted`: from any other no count can be reached.
+    fn place(&self, increments: &PathIncrements, counted: &EdgeSet, first: u32) -> Vec<Probe> {
         let first = i64::from(first);
         let edges = || self.dag.graph().edges().map(|edge| (edge, increments.increment(edge)));
+        // What paths that begin at a piece begin with, if some are counted.
         let starts: BTreeMap<usize, i64> = edges()
             .filter(|(edge, _)| self.dag.kind(*edge) == DagEdge::LoopStart)
+            .filter(|(edge, _)| counted.contains(*edge))
             .map(|(edge, increment)| (self.dag.graph().target(edge).position(), increment))
             .collect();
         let mut probes = Vec::new();
@@ -159,10 +239,11 @@ impl PathPlan {
             to: self.graph.block(self.graph.flow.target(flow)),
         };
         for (edge, add) in edges() {
+            let is_counted = counted.contains(edge);
             match self.dag.kind(edge) {
-                DagEdge::Enter => probe(Place::Entry, Action::SetSum(first + add)),
-                DagEdge::LoopStart => {}
-                DagEdge::Flow(flow) => {
+                DagEdge::Enter if is_counted => probe(Place::Entry, Action::SetSum(first + add)),
+                DagEdge::Enter | DagEdge::LoopStart => {}
+                DagEdge::Flow(flow) if is_counted => {
                     let target = self.graph.flow.target(flow);
                     if let Some(last) = self.last_step(increments, target) {
                         let call = self.tail_calls.get(&flow);
@@ -172,27 +253,27 @@ impl PathPlan {
                         probe(place_of(flow), Action::AddSum(add));
                     }
                 }
+                DagEdge::Flow(_) => {}
                 DagEdge::LoopEnd(flow) => {
                     let target = self.graph.flow.target(flow);
-                    let next = starts[&target.position()];
                     let (before, behind) = match self.graph.joint(flow) {
                         Joint::Jump(inst) => (Place::Before(inst), Place::Before(inst)),
                         Joint::Twice(inst) => (Place::Before(inst), Place::After(inst)),
                         Joint::Edge | Joint::Computed => (place_of(flow), place_of(flow)),
                     };
-                    probe(before, Action::CountSum(add));
-                    match self.last_step(increments, target) {
-                        // The next path is that one piece.
-                        Some(last) => {
-                            probe(behind, Action::SetSum(first + next));
-                            probe(behind, Action::CountSum(last));
-                        }
-                        None => probe(behind, Action::SetSum(first + next)),
+                    if is_counted {
+                        probe(before, Action::CountSum(add));
+                    }
+                    let Some(next) = starts.get(&target.position()) else { continue };
+                    probe(behind, Action::SetSum(first + next));
+                    // The next path may be that one piece.
+                    if let Some(last) = self.last_step(increments, target) {
+                        probe(behind, Action::CountSum(last));
                     }
                 }
                 DagEdge::Leave => {
                     let piece = Piece::new(self.dag.graph().source(edge).position());
-                    if self.early[piece.position()] {
+                    if self.early[piece.position()] || !is_counted {
                         continue;
                     }
                     let leave = self.graph.pieces[piece].leave;
@@ -213,9 +294,20 @@ impl PathPlan {
         Some(increments.increment(*leave))
     }
 
+    /// The edges of [`Self::dag`] that the path with this number takes, if one
+    /// has it.
+    pub fn edges_of_path(&self, number: u64) -> Option<Vec<Edge>> {
+        self.numbering.path(&self.dag, number)
+    }
+
+    /// The number of the path that takes these edges of [`Self::dag`].
+    pub fn number_of_edges(&self, path: &[Edge]) -> u64 {
+        path.iter().map(|&edge| self.numbering.value(edge)).sum()
+    }
+
     /// The path with this number, if one has it.
     pub fn decode(&self, number: u64) -> Option<DecodedPath> {
-        let path = self.numbering.path(&self.dag, number)?;
+        let path = self.edges_of_path(number)?;
         let (&head, &tail) = (path.first()?, path.last()?);
         let graph = self.dag.graph();
         let piece = |node: DagNode| Piece::new(node.position());

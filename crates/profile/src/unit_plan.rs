@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use backtrail_graph::Index;
+use backtrail_graph::{Index, IndexMap};
 use backtrail_ir::{Callee, Func, Inst, Linkage, Sym, SymbolKind, Unit, Value, Visibility};
 use backtrail_plan::{Action, FunctionPlan, LeftOut, Place, Probe, UnitPlan, block_log};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::derived::Counts;
 use crate::function_graph::can_be_left_early;
 use crate::model::Profile;
+use crate::partition::interest::{Interest, PartMeaning};
 use crate::path_plan::{BlockEdges, PathPlan};
 
 /// The most paths a function keeps, if that is possible.
@@ -56,6 +57,8 @@ pub struct FunctionMeaning {
     pub paths: u32,
     /// Where paths were cut: see [`PathPlan::cuts`].
     pub cuts: Vec<u32>,
+    /// Which paths they are, if not all.
+    pub part: Option<PartMeaning>,
 }
 
 /// How often edges were taken, by unit and function.
@@ -100,71 +103,128 @@ pub struct Choice<'a> {
     pub referred_to: Option<&'a BTreeSet<String>>,
 }
 
+/// The paths of one function, and how often its edges are taken.
+#[derive(Debug, Clone)]
+pub struct FunctionPaths {
+    /// The paths.
+    pub plan: PathPlan,
+    /// How often each edge of [`PathPlan::graph`] is taken: as `--weights` say,
+    /// or guessed.
+    pub weights: Vec<u64>,
+}
+
+/// The paths of a unit's functions.
+#[derive(Debug, Clone)]
+pub struct UnitPaths<'a> {
+    /// The unit's id.
+    pub id: [u8; 16],
+    /// The unit.
+    pub unit: &'a Unit,
+    /// Those of each function, or why they are not counted.
+    pub functions: IndexMap<Func, Result<FunctionPaths, LeftOut>>,
+}
+
+/// What one variant counts of a function.
+#[derive(Debug, Clone, Copy)]
+pub struct Share<'a> {
+    /// Which paths.
+    pub interest: &'a Interest,
+    /// Whether it counts entries, and returns from calls that can return twice.
+    pub entries: bool,
+}
+
+impl Share<'_> {
+    /// All there is.
+    pub const ALL: Share<'static> = Share { interest: &Interest::Whole, entries: true };
+}
+
+impl<'a> UnitPaths<'a> {
+    /// Finds the paths that are asked for.
+    pub fn new(id: [u8; 16], unit: &'a Unit, choice: &Choice<'_>) -> Self {
+        let resolving = called_by_resolvers(unit);
+        let why_not = |function: Func| {
+            let name = &unit.symbols[unit.functions[function].symbol].name;
+            block_log::left_out(unit, function)
+                .or_else(|| (!(choice.wants)(name)).then_some(LeftOut::NotChosen))
+                .or_else(|| resolving.contains(&function).then_some(LeftOut::IFuncResolver))
+        };
+        let paths = |function: Func| {
+            if let Some(why) = why_not(function) {
+                return Err(why);
+            }
+            let taken = choice.weights.map(|weights| weights.get(unit, function));
+            let plan = PathPlan::new(unit, function, choice.limit, taken.as_ref())?;
+            let weights = plan.weights(unit, function, taken.as_ref());
+            // Whether they can be counted at all.
+            plan.probes(&weights, 0)?;
+            Ok(FunctionPaths { plan, weights })
+        };
+        Self { id, unit, functions: unit.functions.indices().map(paths).collect() }
+    }
+}
+
 /// The plans of a module's units and what their counters mean, in order.
 pub fn plan_module(
     units: &[([u8; 16], &Unit)],
     choice: &Choice<'_>,
 ) -> Vec<(UnitPlan, UnitMeaning)> {
-    let unprobed: Vec<Unprobed> =
-        units.iter().map(|(_, unit)| find_unprobed(unit, choice)).collect();
-    let with_unprobed = || units.iter().zip(&unprobed);
+    let paths: Vec<UnitPaths<'_>> =
+        units.iter().map(|(id, unit)| UnitPaths::new(*id, unit, choice)).collect();
+    plan_shares(&paths, choice, &|_, _| Some(Share::ALL))
+}
+
+/// The same for a variant that counts of each function, by unit and number, the
+/// share that `share` says, or nothing.
+pub fn plan_shares<'s>(
+    units: &[UnitPaths<'_>],
+    choice: &Choice<'_>,
+    share: &dyn Fn(usize, Func) -> Option<Share<'s>>,
+) -> Vec<(UnitPlan, UnitMeaning)> {
     let mut addressed = BTreeSet::new();
-    for ((_, unit), unprobed) in with_unprobed() {
-        let taken = addressed_symbols(unit, unprobed);
-        addressed.extend(taken.iter().map(|&symbol| unit.symbols[symbol].name.clone()));
+    for unit in units {
+        let taken = addressed_symbols(unit);
+        addressed.extend(taken.iter().map(|&symbol| unit.unit.symbols[symbol].name.clone()));
     }
     let outside = if choice.is_executable { choice.referred_to.cloned() } else { None };
     let entered = EnteredFromOutside { addressed, outside };
-    with_unprobed()
-        .map(|((id, unit), unprobed)| plan_unit(*id, unit, choice, unprobed, &entered))
-        .collect()
+    let of_unit = |(number, unit)| plan_unit(unit, &entered, &|function| share(number, function));
+    units.iter().enumerate().map(of_unit).collect()
 }
 
-/// The functions of a unit that get no probes, and why.
-type Unprobed = BTreeMap<Func, LeftOut>;
-
-fn find_unprobed(unit: &Unit, choice: &Choice<'_>) -> Unprobed {
-    let resolving = called_by_resolvers(unit);
-    let why = |function: Func| {
-        let data = &unit.functions[function];
-        let name = &unit.symbols[data.symbol].name;
-        block_log::left_out(unit, function)
-            .or_else(|| (!(choice.wants)(name)).then_some(LeftOut::NotChosen))
-            .or_else(|| resolving.contains(&function).then_some(LeftOut::IFuncResolver))
-            .or_else(|| plan_function(unit, function, choice, 0, false).err())
-    };
-    unit.functions.indices().filter_map(|it| Some((it, why(it)?))).collect()
-}
-
-fn plan_unit(
-    id: [u8; 16],
-    unit: &Unit,
-    choice: &Choice<'_>,
-    unprobed: &Unprobed,
+fn plan_unit<'s>(
+    paths: &UnitPaths<'_>,
     entered: &EnteredFromOutside,
+    share: &dyn Fn(Func) -> Option<Share<'s>>,
 ) -> (UnitPlan, UnitMeaning) {
+    let unit = paths.unit;
     let blocks = unit.functions.values().map(|data| data.blocks.len() as u32).sum();
-    let mut plan = UnitPlan { unit: id, blocks, ..UnitPlan::default() };
+    let mut plan = UnitPlan { unit: paths.id, blocks, ..UnitPlan::default() };
     let mut meaning = UnitMeaning::default();
-    let addressed = addressed_symbols(unit, unprobed);
+    let addressed = addressed_symbols(paths);
     for (function, data) in unit.functions.iter() {
-        let check = entered.may_enter(unit, data.symbol, &addressed);
-        let planned = match unprobed.get(&function) {
-            Some(why) => Err(*why),
-            None => plan_function(unit, function, choice, plan.counters, check),
-        };
-        match planned {
-            Ok((probes, its_meaning)) => {
-                plan.counters = its_meaning.first + its_meaning.paths;
-                meaning.functions.push(its_meaning);
-                let name = unit.symbols[data.symbol].name.clone();
-                let blocks = data.blocks.len() as u32;
-                plan.functions.push(FunctionPlan { function, name, blocks, probes });
-            }
+        let its_paths = match &paths.functions[function] {
+            Ok(paths) => paths,
             Err(why) => {
-                meaning.left_out.push((function.position() as u32, why));
-                plan.left_out.push((function, why));
+                meaning.left_out.push((function.position() as u32, *why));
+                plan.left_out.push((function, *why));
+                continue;
             }
+        };
+        let mut probes = Vec::new();
+        // Also where nothing is counted: what it calls relies on it.
+        if entered.may_enter(unit, data.symbol, &addressed) {
+            probes.push(Probe { at: Place::Entry, action: Action::Enter });
+        }
+        if let Some(share) = share(function) {
+            let its_meaning = plan_function(unit, function, its_paths, share, plan.counters);
+            plan.counters = its_meaning.1.first + its_meaning.1.paths;
+            probes.extend(its_meaning.0);
+            meaning.functions.push(its_meaning.1);
+        }
+        if !probes.is_empty() {
+            let name = unit.symbols[data.symbol].name.clone();
+            let blocks = data.blocks.len() as u32;
+            plan.functions.push(FunctionPlan { function, name, blocks, probes });
         }
     }
     (plan, meaning)
@@ -173,28 +233,35 @@ fn plan_unit(
 fn plan_function(
     unit: &Unit,
     function: Func,
-    choice: &Choice<'_>,
+    paths: &FunctionPaths,
+    share: Share<'_>,
     next: u32,
-    check: bool,
-) -> Result<(Vec<Probe>, FunctionMeaning), LeftOut> {
-    let taken = choice.weights.map(|weights| weights.get(unit, function));
-    let plan = PathPlan::new(unit, function, choice.limit, taken.as_ref())?;
-    let entries = can_be_left_early(&unit.functions[function]).then_some(next);
+) -> (Vec<Probe>, FunctionMeaning) {
+    let plan = &paths.plan;
+    let counts_entries = share.entries && can_be_left_early(&unit.functions[function]);
+    let entries = counts_entries.then_some(next);
     let next = next + u32::from(entries.is_some());
-    let twice: Vec<Inst> = plan.graph().calls_that_return_twice().collect();
+    let mut twice: Vec<Inst> = plan.graph().calls_that_return_twice().collect();
+    if !share.entries {
+        twice.clear();
+    }
     let returns = (!twice.is_empty()).then_some(next);
     let first = next + u32::from(returns.is_some());
     let at = Place::Entry;
     let mut probes = Vec::new();
-    probes.extend(check.then_some(Probe { at, action: Action::Enter }));
     probes.extend(entries.map(|counter| Probe { at, action: Action::Count { counter } }));
     let returned =
         |counter| move |inst| Probe { at: Place::After(inst), action: Action::Count { counter } };
     probes.extend(returns.into_iter().flat_map(|it| twice.iter().copied().map(returned(it))));
-    probes.extend(plan.probes(&plan.weights(unit, function, taken.as_ref()), first)?);
-    let paths = plan.count() as u32;
-    let function = function.position() as u32;
-    Ok((probes, FunctionMeaning { function, entries, returns, first, paths, cuts: plan.cuts() }))
+    let counting = plan.probes_of(share.interest, &paths.weights, first);
+    probes.extend(counting.expect("whether paths can be counted was tried"));
+    let part = match share.interest {
+        Interest::Whole => None,
+        Interest::Part(selection) => Some(selection.meaning()),
+    };
+    let paths = plan.slots(share.interest) as u32;
+    let (function, cuts) = (function.position() as u32, plan.cuts());
+    (probes, FunctionMeaning { function, entries, returns, first, paths, cuts, part })
 }
 
 /// Which functions code without probes may call: those that something refers to
@@ -225,10 +292,11 @@ impl EnteredFromOutside {
 
 /// Symbols that a unit refers to in another way than by calling them, or that
 /// functions without probes call.
-fn addressed_symbols(unit: &Unit, unprobed: &Unprobed) -> BTreeSet<Sym> {
+fn addressed_symbols(paths: &UnitPaths<'_>) -> BTreeSet<Sym> {
+    let unit = paths.unit;
     let mut found = BTreeSet::new();
     for (function, data) in unit.functions.iter() {
-        let why = unprobed.get(&function);
+        let why = paths.functions[function].as_ref().err();
         if why == Some(&LeftOut::AvailableExternally) {
             continue;
         }

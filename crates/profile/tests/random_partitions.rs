@@ -1,0 +1,363 @@
+//! Copies that each count a part, against one that counts everything: random
+//! programs are walked at random, the probes of every copy are carried out
+//! along the same walk, and what the copies counted is put together.
+
+use std::collections::BTreeMap;
+
+use backtrail_abi::UnitId;
+use backtrail_graph::{EdgeSet, Index};
+use backtrail_ir::{Block, Func, Inst, Op, Unit};
+use backtrail_plan::counters::Layout;
+use backtrail_plan::{Action, Place, UnitPlan};
+use backtrail_profile::Error;
+use backtrail_profile::decode::{Counters, Decoder};
+use backtrail_profile::function_graph::{
+    has_call_that_returns_twice, is_in_tail_position, traits_of,
+};
+use backtrail_profile::model::Profile;
+use backtrail_profile::partition::copies::CopyDecoder;
+use backtrail_profile::partition::interest::Placing;
+use backtrail_profile::partition::{Partition, ProgramPaths, Shares, Strategy, plan_copy};
+use backtrail_profile::skeleton::Module;
+use backtrail_profile::unit_plan::{Choice, UnitMeaning, Weights, plan_module};
+use backtrail_testkit::random_unit::{self, Size};
+use fastrand::Rng;
+
+/// What happens in a run, in order.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// An activation begins; what was under way is forgotten.
+    Begin,
+    /// Control is here.
+    At(Place),
+    /// A call returned for the second time: registers are stale.
+    Stale,
+}
+
+/// One run of one process: by module and unit, functions and their events.
+type Run = Vec<(usize, usize, Func, Vec<Event>)>;
+
+/// One activation of a function; it may be left anywhere.
+fn activation(unit: &Unit, function: Func, rng: &mut Rng) -> Vec<Event> {
+    let body = &unit.functions[function];
+    let comes_back = has_call_that_returns_twice(unit, body);
+    let mut events = vec![Event::Begin, Event::At(Place::Entry)];
+    let mut block = Block::new(0);
+    let mut from = 0;
+    let mut returned: Option<(Block, Inst)> = None;
+    for _ in 0..rng.usize(1..60) {
+        let data = &body.blocks[block];
+        for inst in data.insts().skip(std::mem::take(&mut from)) {
+            events.push(Event::At(Place::Before(inst)));
+            if let Op::Call(call) = &body.insts[inst].op {
+                let traits = traits_of(unit, call);
+                if traits.no_return || is_in_tail_position(body, inst) {
+                    return events;
+                }
+                if traits.returns_twice && comes_back {
+                    returned = Some((block, inst));
+                }
+            }
+            if inst != data.terminator() {
+                events.push(Event::At(Place::After(inst)));
+            }
+        }
+        if data.successors.is_empty() {
+            return events;
+        }
+        if let Some((back, call)) = returned
+            && rng.u8(..8) == 0
+        {
+            events.extend([Event::Stale, Event::At(Place::After(call))]);
+            block = back;
+            from = call.position() + 1 - body.blocks[block].first as usize;
+            continue;
+        }
+        let to = data.successors[rng.usize(..data.successors.len())];
+        events.push(Event::At(Place::Edge { from: block, to }));
+        block = to;
+    }
+    events
+}
+
+/// A module of a variant: its plans and layout.
+struct Variant {
+    id: [u8; 16],
+    plans: Vec<UnitPlan>,
+    layout: Layout,
+}
+
+impl Variant {
+    fn new(id: u8, planned: Vec<(UnitPlan, UnitMeaning)>) -> Self {
+        let units = planned.iter().map(|(plan, it)| (plan.unit, plan.counters, it.to_bytes()));
+        let layout = Layout::new(units.collect::<Vec<_>>());
+        Self { id: [id; 16], plans: planned.into_iter().map(|(plan, _)| plan).collect(), layout }
+    }
+
+    /// The counters after `run`.
+    fn count(&self, module: usize, run: &Run) -> Vec<u8> {
+        let mut area = vec![0u8; self.layout.bytes as usize];
+        for (_, unit, function, events) in run.iter().filter(|it| it.0 == module) {
+            let plan = &self.plans[*unit];
+            let Some(planned) = plan.functions.iter().find(|it| it.function == *function) else {
+                continue;
+            };
+            let unit = self.layout.units.iter().find(|it| it.unit == plan.unit).unwrap();
+            let mut add = |counter: i64| {
+                assert!((0..i64::from(unit.counters)).contains(&counter), "counter {counter}");
+                let at = unit.offset as usize + counter as usize * 8;
+                let bytes = area[at..].first_chunk_mut::<8>().unwrap();
+                *bytes = (u64::from_le_bytes(*bytes) + 1).to_le_bytes();
+            };
+            let mut sum: Option<i64> = None;
+            for event in events {
+                let place = match *event {
+                    Event::Begin => {
+                        sum = None;
+                        continue;
+                    }
+                    Event::Stale => {
+                        sum = sum.map(|_| 0x5a5a_5a5a);
+                        continue;
+                    }
+                    Event::At(place) => place,
+                };
+                for probe in planned.probes.iter().filter(|probe| probe.at == place) {
+                    match probe.action {
+                        Action::SetSum(value) => sum = Some(value),
+                        Action::AddSum(value) => sum = Some(sum.unwrap().wrapping_add(value)),
+                        Action::CountSum(value) => {
+                            add(sum.take().unwrap().wrapping_add(value));
+                        }
+                        Action::Count { counter } => add(counter.into()),
+                        Action::Enter => {}
+                        ref other => panic!("{other:?} in a plan that counts"),
+                    }
+                }
+            }
+        }
+        area
+    }
+}
+
+/// A program: modules of units.
+type Modules = Vec<Vec<([u8; 16], Unit)>>;
+
+fn random_program(rng: &mut Rng) -> Modules {
+    let mut id = 0u8;
+    let size = Size { functions: 4, blocks: rng.usize(2..24), insts: 2 };
+    let mut unit = || {
+        id += 1;
+        ([id; 16], random_unit::unit(rng.u64(..), size))
+    };
+    (0..2).map(|_| (0..2).map(|_| unit()).collect()).collect()
+}
+
+fn random_run(modules: &Modules, rng: &mut Rng) -> Run {
+    let mut run = Run::new();
+    for (module, units) in modules.iter().enumerate() {
+        for (number, (_, unit)) in units.iter().enumerate() {
+            for function in unit.functions.indices() {
+                for _ in 0..rng.usize(0..12) {
+                    run.push((module, number, function, activation(unit, function, rng)));
+                }
+            }
+        }
+    }
+    run
+}
+
+fn borrowed(units: &[([u8; 16], Unit)]) -> Vec<([u8; 16], &Unit)> {
+    units.iter().map(|(id, unit)| (*id, unit)).collect()
+}
+
+/// A partition of any shape: some edges of each function to each copy.
+fn random_partition(program: &ProgramPaths<'_>, copies: usize, rng: &mut Rng) -> Partition {
+    let mut shares = Vec::new();
+    for function in program.functions() {
+        let edges = function.dag().graph().edge_count();
+        let mut sets: Vec<EdgeSet> = vec![EdgeSet::none(edges); copies];
+        // Each of some paths somewhere; and every edge often enough.
+        let paths = function.plan().count();
+        for path in 0..paths.min(64) {
+            let set = &mut sets[rng.usize(..copies)];
+            let path = function.plan().edges_of_path(path).unwrap();
+            path.into_iter().for_each(|edge| set.insert(edge));
+        }
+        let placing = if rng.bool() { Placing::Moved } else { Placing::Published };
+        shares.push(Shares::of_edges(function, &sets, placing));
+    }
+    Partition::of_shares(program, Strategy::Adaptive, copies, shares)
+}
+
+/// What is to be compared with a variant that counts everything.
+enum Divided {
+    By(Strategy),
+    AtRandom,
+}
+
+struct Outcome {
+    parts: usize,
+    made_whole: usize,
+}
+
+fn check(seed: u64, divided: &Divided, copies: usize) -> Outcome {
+    let mut rng = Rng::with_seed(seed);
+    let modules = random_program(&mut rng);
+    let runs: Vec<Run> = (0..rng.usize(1..3)).map(|_| random_run(&modules, &mut rng)).collect();
+    let limit = 1 << rng.u32(1..12);
+    let weights = rng.bool().then(|| earlier_profile(&modules, limit, &runs[0]));
+    let weights = weights.as_ref().map(Weights::of);
+    let choice = Choice {
+        wants: &|name| name.len() % 7 != 0,
+        limit,
+        weights: weights.as_ref(),
+        is_executable: true,
+        referred_to: None,
+    };
+    let units: Vec<_> = modules.iter().map(|it| borrowed(it)).collect();
+    let whole = whole_variants(&units, &choice);
+    let decoder = || Decoder::new("random", "", &decoded_modules(&units, &whole));
+    let mut sbl = decoder();
+    for run in &runs {
+        add(&whole, run, |files| sbl.add_process(files, None).unwrap());
+    }
+    let expected = sbl.finish().unwrap();
+
+    let program = ProgramPaths::new(&units, &choice);
+    let partition = match divided {
+        Divided::By(strategy) => Partition::new(&program, *strategy, copies),
+        Divided::AtRandom => random_partition(&program, copies, &mut rng),
+    };
+    assert_eq!(partition.copies(), copies);
+    let mut merging = CopyDecoder::new(decoder());
+    let mut parts = 0;
+    for copy in 0..copies {
+        let plan = |(number, units): (usize, &Vec<_>)| {
+            Variant::new(100 + number as u8, plan_copy(units, &choice, &partition, copy))
+        };
+        let variants: Vec<Variant> = units.iter().enumerate().map(plan).collect();
+        for unit in variants.iter().flat_map(|it| &it.layout.units) {
+            let meaning = UnitMeaning::from_bytes(&unit.meaning).unwrap();
+            parts += meaning.functions.iter().filter(|it| it.part.is_some()).count();
+        }
+        let layouts: Vec<_> = variants.iter().map(|it| (it.id, &it.layout)).collect();
+        let number = merging.add_copy(&layouts).unwrap();
+        for run in &runs {
+            add(&variants, run, |files| merging.add_process(number, files, None).unwrap());
+        }
+    }
+    let found = merging.finish().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    assert!(found == expected, "seed {seed}: the profiles differ");
+    Outcome { parts, made_whole: partition.made_whole() }
+}
+
+fn whole_variants(units: &[Vec<([u8; 16], &Unit)>], choice: &Choice<'_>) -> Vec<Variant> {
+    let plan =
+        |(number, units): (usize, &Vec<_>)| Variant::new(number as u8, plan_module(units, choice));
+    units.iter().enumerate().map(plan).collect()
+}
+
+fn decoded_modules<'u>(
+    units: &[Vec<([u8; 16], &'u Unit)>],
+    variants: &[Variant],
+) -> Vec<Module<'u>> {
+    let module = |(units, variant): (&Vec<([u8; 16], &'u Unit)>, &Variant)| Module {
+        id: variant.id,
+        layout: variant.layout.clone(),
+        units: units.iter().map(|(id, unit)| (UnitId(*id), *unit)).collect(),
+    };
+    units.iter().zip(variants).map(module).collect()
+}
+
+fn add(variants: &[Variant], run: &Run, mut take: impl FnMut(&[Counters<'_>])) {
+    let areas = variants.iter().enumerate().map(|(module, it)| it.count(module, run));
+    let areas: Vec<Vec<u8>> = areas.collect();
+    let files = variants.iter().zip(&areas).map(|(it, area)| Counters { layout: it.id, area });
+    take(&files.collect::<Vec<_>>());
+}
+
+/// A profile of one of the runs, to weigh edges with.
+fn earlier_profile(modules: &Modules, limit: u64, run: &Run) -> Profile {
+    let units: Vec<_> = modules.iter().map(|it| borrowed(it)).collect();
+    let choice =
+        Choice { wants: &|_| true, limit, weights: None, is_executable: true, referred_to: None };
+    let variants = whole_variants(&units, &choice);
+    let mut decoder = Decoder::new("random", "", &decoded_modules(&units, &variants));
+    add(&variants, run, |files| decoder.add_process(files, None).unwrap());
+    decoder.finish().unwrap()
+}
+
+const COPIES: [usize; 5] = [1, 2, 3, 4, 8];
+
+#[test]
+fn what_copies_count_together_is_what_one_counts() {
+    let mut parts: BTreeMap<Strategy, usize> = BTreeMap::new();
+    for seed in 0..300 {
+        for strategy in Strategy::ALL {
+            for copies in COPIES {
+                let outcome = check(seed, &Divided::By(strategy), copies);
+                *parts.entry(strategy).or_default() += outcome.parts;
+            }
+        }
+    }
+    assert_eq!((parts[&Strategy::Sbl], parts[&Strategy::Pbl]), (0, 0));
+    assert!(parts[&Strategy::P3] > 500, "{parts:?}");
+    assert!(parts[&Strategy::Adaptive] > 100, "{parts:?}");
+}
+
+#[test]
+fn any_parts_that_cover_the_paths_will_do() {
+    let (mut parts, mut whole) = (0, 0);
+    for seed in 0..600 {
+        let outcome = check(seed, &Divided::AtRandom, COPIES[seed as usize % COPIES.len()]);
+        parts += outcome.parts;
+        whole += outcome.made_whole;
+    }
+    // Both happen.
+    assert!(parts > 1000 && whole > 10, "{parts} parts, {whole} made whole");
+}
+
+/// Two copies that count the same, and ran differently.
+#[test]
+fn copies_that_disagree_are_not_merged() {
+    let mut differed = 0;
+    for seed in 0..80 {
+        let mut rng = Rng::with_seed(seed);
+        let modules = random_program(&mut rng);
+        let run = random_run(&modules, &mut rng);
+        let mut other = run.clone();
+        if other.pop().is_none() {
+            continue;
+        }
+        let units: Vec<_> = modules.iter().map(|it| borrowed(it)).collect();
+        let choice = Choice {
+            wants: &|_| true,
+            limit: 1 << 12,
+            weights: None,
+            is_executable: true,
+            referred_to: None,
+        };
+        let whole = whole_variants(&units, &choice);
+        let layouts: Vec<_> = whole.iter().map(|it| (it.id, &it.layout)).collect();
+        let merged = |runs: [&[&Run]; 2]| {
+            let decoder = Decoder::new("random", "", &decoded_modules(&units, &whole));
+            let mut merging = CopyDecoder::new(decoder);
+            for runs in runs {
+                let copy = merging.add_copy(&layouts).unwrap();
+                for run in runs {
+                    add(&whole, run, |files| merging.add_process(copy, files, None).unwrap());
+                }
+            }
+            merging.finish()
+        };
+        assert!(merged([&[&run], &[&run]]).is_ok());
+        assert!(matches!(merged([&[&run], &[&run, &other]]), Err(Error::Diverged { .. })));
+        // The last activation may have ended before any path did.
+        if let Err(error) = merged([&[&run], &[&other]]) {
+            assert!(matches!(&error, Error::Diverged { what } if what.contains(" times, copy 2 ")));
+            differed += 1;
+        }
+    }
+    assert!(differed > 25, "{differed}");
+}
