@@ -57,6 +57,8 @@ pub enum Command {
     Paths(Paths),
     /// Hand a path profile to other tools.
     Export(Export),
+    /// Tell what led to a crash, from the core dump it left.
+    Autopsy(Autopsy),
     /// Move what an executable carries into a side file, found by build id.
     Detach(Detach),
     /// Write out the plain bitcode and the program model.
@@ -272,6 +274,27 @@ pub enum Target {
     Pprof,
     /// Graphviz.
     Dot,
+}
+
+/// `backtrail autopsy`
+#[derive(Debug, Args)]
+pub struct Autopsy {
+    /// Core dumps, as the kernel or gcore wrote them, or compressed with zstd or
+    /// lz4.
+    #[arg(required = true, value_name = "CORE")]
+    pub cores: Vec<PathBuf>,
+    /// The executable that ran, if it is no longer where it was.
+    #[arg(long, value_name = "EXE")]
+    pub exe: Option<PathBuf>,
+    /// Sources that were below A when the program was built are below B now.
+    #[arg(long, value_name = "A=B")]
+    pub source_map: Vec<crate::verbs::autopsy::SourceMap>,
+    /// A folder with separate debug files, besides /usr/lib/debug.
+    #[arg(long, value_name = "DIR")]
+    pub debug_dir: Vec<PathBuf>,
+    /// Print JSON (schema backtrail.autopsy/1); for several cores, a line each.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `backtrail detach`

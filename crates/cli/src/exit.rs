@@ -47,7 +47,10 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<Error>() {
         return code_of_build(error);
     }
-    if error.is::<Unreadable>() || error.is::<backtrail_collect::Error>() {
+    if error.is::<Unreadable>()
+        || error.is::<backtrail_collect::Error>()
+        || error.is::<backtrail_machine::Error>()
+    {
         return INPUT;
     }
     match error.downcast_ref::<io::Error>() {

@@ -1,5 +1,6 @@
 //! One module per verb.
 
+pub mod autopsy;
 pub mod cache;
 pub mod cargo;
 pub mod detach;

@@ -218,7 +218,7 @@ impl Image {
     }
 
     /// Whether there is a section of that name, with contents.
-    pub(crate) fn has_section(&self, name: &str) -> bool {
+    pub fn has_section(&self, name: &str) -> bool {
         let found = self.with(|file| {
             let section = file.section_by_name(name);
             Ok(section.is_some_and(|section| {

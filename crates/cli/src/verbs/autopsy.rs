@@ -1,0 +1,267 @@
+//! `backtrail autopsy`: what led to a crash.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use backtrail_machine::backtrace::Backtrace;
+use backtrail_machine::core_file::notes::Thread;
+use backtrail_machine::image::build_id_text;
+use backtrail_machine::modules::Options;
+use backtrail_machine::process::Process;
+use backtrail_machine::symbolise::Place;
+use backtrail_machine::{signal, unwind};
+use backtrail_report::autopsy::{self, Autopsy, Frame, Gap, json, text};
+
+use crate::args;
+use crate::source::Sources;
+use crate::style::{demangle, terminal};
+
+/// Said of a program that has nothing of ours.
+const NOT_OURS: &str = "This program was not built with `backtrail cc`: a build that is could also \
+                        tell the last paths of these functions, and what never ran.";
+
+/// Runs the verb.
+pub fn run(args: &args::Autopsy) -> anyhow::Result<u8> {
+    let options = Options {
+        executable: args.exe.clone(),
+        debug_folders: args.debug_dir.clone(),
+        core_folder: None,
+    };
+    let mut found = Vec::new();
+    for core in &args.cores {
+        let process = Process::of_core(core, &options)?;
+        found.push(examine(&process, &core.display().to_string(), &args.source_map));
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let several = found.len() > 1;
+    for (place, autopsy) in found.iter().enumerate() {
+        if args.json {
+            let document = json::Document::new(autopsy);
+            // One is for people, too; of several, each is a line.
+            let written = if several {
+                serde_json::to_writer(&mut out, &document)
+            } else {
+                serde_json::to_writer_pretty(&mut out, &document)
+            };
+            written.map_err(|error| {
+                io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other))
+            })?;
+            writeln!(out)?;
+        } else {
+            if place > 0 {
+                writeln!(out)?;
+            }
+            write!(out, "{}", text::render(autopsy, terminal()))?;
+        }
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+/// All that a process tells.
+fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
+    let main = process.main();
+    let program = match (main, &process.notes.program) {
+        (Some(main), _) => main.path.clone(),
+        (None, Some(program)) => program.name.clone(),
+        (None, None) => String::new(),
+    };
+    let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+    let info = process.signal_info();
+    let crashed = process.crashed().map(|thread| thread.id);
+    let mut examiner =
+        Examiner { process, map, sources: Sources::default(), places: BTreeMap::new() };
+    let threads = process.notes.threads.iter();
+    let threads = threads.map(|thread| examiner.thread(thread, crashed)).collect();
+    let image = main.and_then(|main| main.image.as_ref());
+    let ours = image.is_some_and(|image| {
+        image.has_section(backtrail_abi::UNIT_SECTION)
+            || image.has_section(backtrail_abi::LINK_SECTION)
+    });
+    Autopsy {
+        core: core.to_owned(),
+        program: program.unwrap_or_else(|| "a program of unknown name".to_owned()),
+        build_id: main
+            .and_then(|main| main.build_id.as_deref())
+            .map_or_else(String::new, build_id_text),
+        command: process.notes.program.as_ref().map_or_else(String::new, |it| it.command.clone()),
+        signal: process.signal().map(signal::name),
+        reason: info.and_then(|info| info.reason()),
+        fault_address: info.and_then(|info| info.fault_address()),
+        remarks: remarks(process),
+        hint: (image.is_some() && !ours).then(|| NOT_OURS.to_owned()),
+        threads,
+    }
+}
+
+/// What is missing or uncertain.
+fn remarks(process: &Process) -> Vec<String> {
+    let mut remarks = process.remarks.clone();
+    for module in &process.modules.list {
+        let Some(why) = &module.remark else { continue };
+        let missing = module.image.is_none();
+        let consequence = if !missing {
+            ""
+        } else if process.main().is_some_and(|main| std::ptr::eq(main, module)) {
+            " (its functions have no names, and their frames are found by frame pointer or scan; \
+             give the executable that ran with --exe)"
+        } else {
+            " (its functions have no names, and frames behind them are found by frame pointer or \
+             scan)"
+        };
+        remarks.push(format!("{why}{consequence}"));
+    }
+    if process.main().is_none() {
+        let hint = "the core does not say which executable ran: give it with --exe";
+        remarks.push(hint.to_owned());
+    }
+    remarks
+}
+
+struct Examiner<'a> {
+    process: &'a Process,
+    map: &'a [SourceMap],
+    sources: Sources,
+    /// The functions at each instruction seen so far.
+    places: BTreeMap<u64, Vec<Place>>,
+}
+
+impl Examiner<'_> {
+    fn places(&mut self, instruction: u64) -> &[Place] {
+        let process = self.process;
+        self.places.entry(instruction).or_insert_with(|| process.places(instruction))
+    }
+
+    fn thread(&mut self, thread: &Thread, crashed: Option<u32>) -> autopsy::Thread {
+        let backtrace = Backtrace::compute(self.process, &thread.registers);
+        let mut frames = Vec::new();
+        let mut gap = None;
+        let mut number = 0;
+        for (place, frame) in backtrace.frames.iter().enumerate() {
+            if let Some(left_out) = backtrace.gap.as_ref().filter(|gap| gap.behind == place) {
+                // Inlined functions count, here as above.
+                let functions = |(&at, &times): (&u64, &usize)| {
+                    self.places(at).len().max(1) as u64 * times as u64
+                };
+                let count = left_out.instructions.iter().map(functions).sum();
+                let cycle = left_out.cycle.map(|cycle| {
+                    let last = &backtrace.frames[place - cycle..place];
+                    last.iter().map(|it| self.places(it.instruction()).len().max(1) as u64).sum()
+                });
+                gap = Some(Gap { behind: frames.len(), count, cycle });
+                number += count;
+            }
+            let before = frames.len();
+            self.frame(frame, number, &mut frames);
+            number += (frames.len() - before) as u64;
+        }
+        let lost = match backtrace.end {
+            unwind::End::Outermost | unwind::End::Left => None,
+            unwind::End::Lost(why) => Some(why),
+            unwind::End::TooMany => {
+                Some(format!("there are more than {} frames", unwind::MOST_FRAMES))
+            }
+        };
+        autopsy::Thread { id: thread.id, crashed: crashed == Some(thread.id), frames, gap, lost }
+    }
+
+    /// A frame, and the functions that were inlined into it before.
+    fn frame(&mut self, frame: &unwind::Frame, number: u64, out: &mut Vec<Frame>) {
+        let found_by = match frame.found_by {
+            unwind::FoundBy::Registers | unwind::FoundBy::UnwindTables => autopsy::FoundBy::Tables,
+            unwind::FoundBy::FramePointer => autopsy::FoundBy::FramePointer,
+            unwind::FoundBy::Scan => autopsy::FoundBy::Scan,
+        };
+        let instruction = frame.instruction();
+        let mut places = self.places(instruction).to_vec();
+        if places.is_empty() {
+            places.push(Place::default());
+        }
+        let module = self.process.modules.of(instruction).map(|module| module.path.clone());
+        for (place, number) in places.iter().zip(number..) {
+            let (file, path) = match &place.file {
+                Some(file) => {
+                    let (file, path) = self.mapped(file, place.folder.as_deref());
+                    (Some(file), Some(path))
+                }
+                None => (None, None),
+            };
+            let source = path.as_deref().zip(place.line);
+            let source = source.and_then(|(path, line)| self.sources.line(path, line));
+            out.push(Frame {
+                number,
+                address: frame.program_counter(),
+                demangled: place.function.as_deref().map(demangle),
+                function: place.function.clone(),
+                source: source.map(str::to_owned),
+                file,
+                line: place.line,
+                module: module.clone(),
+                found_by,
+                uncertain: frame.uncertain,
+                inlined: place.inlined,
+                signal: frame.signal,
+                // Of the function whose frame it is.
+                remark: frame.remark.clone().filter(|_| !place.inlined),
+            });
+        }
+    }
+
+    /// A source file as it is shown, and where it is now.
+    fn mapped(&self, file: &str, folder: Option<&str>) -> (String, String) {
+        let path = match folder {
+            Some(folder) => format!("{folder}/{file}"),
+            None => file.to_owned(),
+        };
+        match self.map.iter().find_map(|map| map.apply(&path)) {
+            Some(moved) => (moved.clone(), moved),
+            None => (file.to_owned(), path),
+        }
+    }
+}
+
+/// `A=B`: sources that were below A are below B now.
+#[derive(Debug, Clone)]
+pub struct SourceMap {
+    from: String,
+    to: String,
+}
+
+impl SourceMap {
+    fn apply(&self, path: &str) -> Option<String> {
+        let rest = path.strip_prefix(&self.from)?;
+        let whole = rest.is_empty() || rest.starts_with('/');
+        whole.then(|| format!("{}{rest}", self.to))
+    }
+}
+
+impl std::str::FromStr for SourceMap {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let (from, to) = word.split_once('=').ok_or("not of the form A=B")?;
+        let trimmed = |folder: &str| match folder.trim_end_matches('/') {
+            "" if !folder.is_empty() => String::new(),
+            folder => folder.to_owned(),
+        };
+        if from.is_empty() {
+            return Err("nothing is before the =".to_owned());
+        }
+        Ok(Self { from: trimmed(from), to: trimmed(to) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SourceMap;
+
+    #[test]
+    fn sources_move_by_whole_folders() {
+        let map: SourceMap = "/build/a/=/src".parse().unwrap();
+        assert_eq!(map.apply("/build/a/x.c").as_deref(), Some("/src/x.c"));
+        assert_eq!(map.apply("/build/ab/x.c"), None);
+        assert!("".parse::<SourceMap>().is_err());
+        assert!("=b".parse::<SourceMap>().is_err());
+    }
+}
