@@ -123,6 +123,16 @@ impl Tally {
     }
 }
 
+/// A document without what only a log knows: how far unfinished paths got.
+fn without_partial(document: &[u8]) -> Result<serde_json::Value> {
+    let mut value: serde_json::Value =
+        serde_json::from_slice(document).context("paths --json printed no JSON")?;
+    for function in value["functions"].as_array_mut().into_iter().flatten() {
+        function["partial"].take();
+    }
+    Ok(value)
+}
+
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Tally { generated, compiled, timed_out, equal, different } = self;
@@ -334,7 +344,7 @@ impl Trial<'_> {
                 }
             }
         }
-        if documents[0] == documents[1] {
+        if without_partial(&documents[0])? == without_partial(&documents[1])? {
             return Ok(Verdict::Equal);
         }
         for (name, document) in ["counted.json", "logged.json"].iter().zip(&documents) {

@@ -9,6 +9,9 @@
 //! body                zstd of postcard of a [`Profile`]
 //! ```
 //!
+//! Version 2 ends before [`Profile::partial`], which it did not have; such files
+//! are read, and have none.
+//!
 //! Reading never trusts: [`read_profile`] gives a profile that was written, and
 //! that [`verify`](fn@verify) finds nothing wrong with, or an error, for any bytes. What
 //! is allocated before the checksum was compared is nothing, and behind it no
@@ -27,7 +30,10 @@ pub const MAGIC: [u8; 8] = *b"BTPROF\r\n";
 
 /// The version of the format, [`crate::model`] included: a test notices if that
 /// is encoded differently. Other versions are refused by name.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+
+/// The version before, without partial paths, which can be read, too.
+const WITHOUT_PARTIAL: u32 = 2;
 
 /// The extension of profile files.
 pub const EXTENSION: &str = "btprof";
@@ -71,7 +77,7 @@ pub fn read_profile(bytes: &[u8]) -> Result<Profile, Error> {
     let short = || truncated(HEADER as u64);
     let (version, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let version = u32::from_le_bytes(*version);
-    if version != VERSION {
+    if ![VERSION, WITHOUT_PARTIAL].contains(&version) {
         return Err(Error::Version { found: version, readable: VERSION });
     }
     let (checksum, behind) = rest.split_first_chunk::<32>().ok_or_else(short)?;
@@ -96,6 +102,10 @@ pub fn read_profile(bytes: &[u8]) -> Result<Profile, Error> {
         .map_err(|error| Error::Corrupt { what: format!("it cannot be decompressed: {error}") })?;
     if decoded.len() as u64 != raw {
         return Err(corrupt("it does not decompress to the length it says"));
+    }
+    if version == WITHOUT_PARTIAL {
+        // The length of an empty list.
+        decoded.push(0);
     }
     let (profile, rest) = postcard::take_from_bytes::<Profile>(&decoded)
         .map_err(|error| Error::Corrupt { what: format!("its body cannot be read: {error}") })?;

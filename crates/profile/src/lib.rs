@@ -33,6 +33,7 @@ pub mod function_graph;
 pub mod log_walk;
 pub mod merge;
 pub mod model;
+mod partial;
 pub mod partition;
 pub mod path_plan;
 pub mod skeleton;

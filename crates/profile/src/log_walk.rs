@@ -13,6 +13,10 @@
 //! the process there: it is taken to have returned. And of a forked process,
 //! what it inherited is not in its log: such blocks are counted as
 //! [`LogWalk::inherited`] and otherwise passed over.
+//!
+//! A log can say what the program cannot do: it was damaged, or is of another
+//! program. A path that comes out of it and that no counter has cannot be in the
+//! profile; it is counted, and the profile says so.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,6 +28,7 @@ use crate::Error;
 use crate::decode::{Decoder, Tally};
 use crate::function_graph::{Joint, Leave, traits_of};
 use crate::model::{End, Profile, Start};
+use crate::partial::PartialSum;
 use crate::path_plan::{DecodedPath, PathPlan};
 use crate::skeleton::Source;
 
@@ -34,6 +39,10 @@ pub struct LogWalk<'a> {
     /// The numbers of paths that were met, by function.
     numbers: Vec<HashMap<DecodedPath, Option<u64>>>,
     tally: Option<Tally>,
+    /// Paths of the process under way that have no number, by function.
+    unnumbered: Vec<u64>,
+    /// Paths that were left on the way.
+    partial: PartialSum,
     /// Blocks of activations that no log saw begin.
     pub inherited: u64,
 }
@@ -64,7 +73,9 @@ impl<'a> LogWalk<'a> {
             by_function.entry((source.unit_id, source.function)).or_insert(number);
         }
         let numbers = vec![HashMap::new(); decoder.skeleton().sources.len()];
-        Self { decoder, by_function, numbers, tally: None, inherited: 0 }
+        let unnumbered = vec![0; numbers.len()];
+        let partial = PartialSum::default();
+        Self { decoder, by_function, numbers, tally: None, unnumbered, partial, inherited: 0 }
     }
 
     /// Adds the log of one thread of the process under way.
@@ -77,6 +88,8 @@ impl<'a> LogWalk<'a> {
             sources: &self.decoder.skeleton().sources,
             by_function: &self.by_function,
             numbers: &mut self.numbers,
+            unnumbered: &mut self.unnumbered,
+            partial: &mut self.partial,
             tally,
             stack: Vec::new(),
             inherited: 0,
@@ -95,12 +108,26 @@ impl<'a> LogWalk<'a> {
     /// Ends the process under way.
     pub fn end_process(&mut self, incomplete: Option<String>) -> Result<(), Error> {
         let tally = self.tally.take().unwrap_or_else(|| self.decoder.new_tally());
+        let mut reasons: Vec<String> = incomplete.into_iter().collect();
+        for (count, function) in
+            self.unnumbered.iter_mut().zip(&self.decoder.skeleton().profile.functions)
+        {
+            if let missing @ 1.. = std::mem::take(count) {
+                let name = &function.name;
+                reasons.push(format!(
+                    "{missing} paths of {name} are missing: the log has steps the program cannot take"
+                ));
+            }
+        }
+        let incomplete = (!reasons.is_empty()).then(|| reasons.join("; "));
         self.decoder.add_tally(tally, incomplete)
     }
 
     /// The profile.
     pub fn finish(self) -> Result<Profile, Error> {
-        self.decoder.finish()
+        let mut profile = self.decoder.finish()?;
+        profile.partial = self.partial.into_paths();
+        Ok(profile)
     }
 }
 
@@ -108,6 +135,8 @@ struct Thread<'w, 'a> {
     sources: &'w [Source<'a>],
     by_function: &'w BTreeMap<(UnitId, Func), usize>,
     numbers: &'w mut [HashMap<DecodedPath, Option<u64>>],
+    unnumbered: &'w mut [u64],
+    partial: &'w mut PartialSum,
     tally: Tally,
     stack: Vec<Activation>,
     inherited: u64,
@@ -160,7 +189,8 @@ impl<'w, 'a> Thread<'w, 'a> {
             && !body.blocks[block].landing_pad
             && activation.twice.iter().any(is_successor);
         if jumped || !is_successor(&activation.block) {
-            // A second return: the path in between is lost.
+            // A second return: the path in between is left on the way.
+            self.leave_path(&activation);
             let from = activation.twice.iter().rev().copied().find(is_successor);
             let from = from.unwrap_or(activation.block);
             activation.block = from;
@@ -212,13 +242,14 @@ impl<'w, 'a> Thread<'w, 'a> {
                 && graph.block(graph.flow.source(*edge)) == activation.block
                 && graph.block(graph.flow.target(*edge)) == block
         };
-        // The edges of the block's last piece.
-        let Some(edge) = plan.edges_of(activation.block).find(joins) else { return };
+        // The edges of the block's last piece. Without one, the program cannot go
+        // there: the path has no number, which is noticed where it ends.
+        let edge = plan.edges_of(activation.block).find(joins);
         let number = block.position() as u32;
-        if !plan.ends_path(edge) {
+        let Some(edge) = edge.filter(|edge| plan.ends_path(*edge)) else {
             activation.path.blocks.push(number);
             return;
-        }
+        };
         let (ends, starts) = plan.crossing(edge);
         let new = DecodedPath { starts, ends: End::Exit, blocks: vec![number] };
         self.end_path(activation, ends, new);
@@ -233,9 +264,18 @@ impl<'w, 'a> Thread<'w, 'a> {
             self.numbers[activation.function].insert(path, number);
             number
         });
-        if let Some(number) = number {
-            *self.tally.paths[activation.function].entry(number).or_default() += 1;
+        match number {
+            Some(number) => {
+                *self.tally.paths[activation.function].entry(number).or_default() += 1;
+            }
+            None => self.unnumbered[activation.function] += 1,
         }
+    }
+
+    /// The path under way will not get to its end.
+    fn leave_path(&mut self, activation: &Activation) {
+        let DecodedPath { starts, blocks, .. } = &activation.path;
+        self.partial.add_one(activation.function as u32, *starts, blocks.clone());
     }
 
     /// Ends the innermost activations that have returned before `callee` was
@@ -320,6 +360,8 @@ impl<'w, 'a> Thread<'w, 'a> {
                 };
                 let new = DecodedPath { starts: Start::Entry, ends: End::Exit, blocks: vec![0] };
                 self.end_path(&mut activation, ends, new);
+            } else {
+                self.leave_path(&activation);
             }
             above = Some((activation.function, ended));
         }

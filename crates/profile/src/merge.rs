@@ -37,6 +37,7 @@ pub fn merge(mut sum: Profile, other: &Profile) -> Result<Profile, Error> {
     for (function, other) in sum.functions.iter_mut().zip(&other.functions) {
         add_function(function, other)?;
     }
+    crate::partial::add_partial(&mut sum, other)?;
     // Sums over functions have to fit, too.
     verify(&sum)?;
     Ok(sum)

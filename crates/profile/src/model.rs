@@ -11,6 +11,7 @@
 //! - The paths of a function are by increasing id, and none has a count of 0.
 //! - `entries + inherited` = paths that end at [`End::Exit`] or [`End::Call`]
 //!   `+ unfinished`.
+//! - Partial paths are what is known beside `unfinished`, and in no other count.
 //! - Counts saturate nowhere: they are 64 bits wide, and a sum that does not fit
 //!   is an error.
 
@@ -36,6 +37,30 @@ pub struct Profile {
     pub locations: Vec<Location>,
     /// The functions, those that never ran included.
     pub functions: Vec<Function>,
+    /// What is known of paths that were left unfinished: by function, start and
+    /// blocks, each once. A log knows them, counters do not.
+    pub partial: Vec<PartialPath>,
+}
+
+/// A path that was under way when its activation ended or was jumped back into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartialPath {
+    /// The function's place in the profile.
+    pub function: u32,
+    /// How it begins.
+    pub starts: Start,
+    /// Its blocks as far as it got, at least one; the last may not have been
+    /// executed to its end.
+    pub blocks: Vec<u32>,
+    /// How often.
+    pub count: u64,
+}
+
+impl PartialPath {
+    /// What tells partial paths apart, and orders them.
+    pub fn key(&self) -> (u32, Start, &[u32]) {
+        (self.function, self.starts, &self.blocks)
+    }
 }
 
 /// A source position and how it got into its function by inlining.

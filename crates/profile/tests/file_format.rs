@@ -4,7 +4,7 @@ use backtrail_profile::Error;
 use backtrail_profile::file::verify::verify;
 use backtrail_profile::file::{VERSION, read_profile, write_profile};
 use backtrail_profile::model::{
-    Decision, Edge, End, Instrumented, Path, PathTotal, Profile, Start,
+    Decision, Edge, End, Instrumented, PartialPath, Path, PathTotal, Profile, Start,
 };
 use backtrail_testkit::random_profile::{program, run};
 use fastrand::Rng;
@@ -196,8 +196,50 @@ fn everything() -> Profile {
     function.paths = paths
         .map(|(id, (starts, ends))| Path { id, count: 300, starts, ends, blocks: vec![0] })
         .collect();
+    profile.partial =
+        [(0, Start::Entry, vec![0]), (0, Start::Entry, vec![0, 1]), (1, Start::Loop, vec![0])]
+            .map(|(function, starts, blocks)| PartialPath { function, starts, blocks, count: 300 })
+            .to_vec();
     verify(&profile).unwrap();
     profile
+}
+
+#[test]
+fn files_of_the_version_before_are_read() {
+    let mut profile = everything();
+    profile.partial.clear();
+    // They end before the list of partial paths.
+    let mut raw = postcard::to_stdvec(&profile).unwrap();
+    assert_eq!(raw.pop(), Some(0));
+    let mut bytes = forge(&raw, raw.len() as u64);
+    assert!(matches!(read_profile(&bytes), Err(Error::Corrupt { .. })));
+    bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
+    assert_eq!(read_profile(&bytes), Ok(profile));
+    // And not the other way round.
+    let mut bytes = write_profile(&everything()).unwrap();
+    bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
+    assert!(matches!(read_profile(&bytes), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn partial_paths_are_those_of_functions() {
+    type Change = fn(&mut PartialPath);
+    let changes: [Change; 6] = [
+        |path| path.function = 9,
+        |path| path.function = 2,
+        |path| path.count = 0,
+        |path| path.blocks.clear(),
+        |path| path.blocks = vec![0, 0],
+        |path| path.blocks = vec![1 << 20],
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut profile = everything();
+        change(&mut profile.partial[2]);
+        assert!(matches!(verify(&profile), Err(Error::Invalid { .. })), "{number}");
+    }
+    let mut profile = everything();
+    profile.partial.swap(0, 1);
+    assert!(verify(&profile).unwrap_err().to_string().contains("out of order"));
 }
 
 #[test]
@@ -207,7 +249,7 @@ fn another_encoding_is_another_version() {
     let hash = blake3::hash(&postcard::to_stdvec(&profile).unwrap()).to_hex();
     assert_eq!(
         (VERSION, &hash[..16]),
-        (2, "4dc6a77c8eccedfe"),
+        (3, "af3e202816423199"),
         "profiles are encoded differently: raise VERSION and put the new hash here"
     );
 }

@@ -87,6 +87,19 @@ pub struct Function {
     pub lines: Vec<(Place, u64)>,
     /// The paths that were taken, by number.
     pub paths: Vec<Path>,
+    /// What is known of paths that were left unfinished.
+    pub partial: Vec<PartialPath>,
+}
+
+/// A path that was left unfinished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartialPath {
+    /// How it begins.
+    pub starts: Start,
+    /// Its blocks as far as it got.
+    pub blocks: Vec<u32>,
+    /// How often.
+    pub count: u64,
 }
 
 /// An edge.

@@ -8,7 +8,9 @@
 //! 4. A function that was not instrumented has no counts.
 //! 5. `entries + inherited` = paths that end the function `+ unfinished`,
 //!    unless the profile is incomplete.
-//! 6. All blocks that were executed together, and all entries, fit in 64 bits,
+//! 6. Partial paths are in order, each once, of functions that were instrumented,
+//!    with counts that are not 0, and each of their steps is an edge.
+//! 7. All blocks that were executed together, and all entries, fit in 64 bits,
 //!    and so does whatever is summed of them.
 //!
 //! Linear in the size of the profile, times the logarithm of a function's edges.
@@ -38,6 +40,29 @@ pub fn verify(profile: &Profile) -> Result<(), Error> {
             .ok_or_else(overflow)?;
         if profile.incomplete.is_empty() {
             verify_sum(function)?;
+        }
+    }
+    verify_partial(profile)
+}
+
+fn verify_partial(profile: &Profile) -> Result<(), Error> {
+    if !profile.partial.is_sorted_by(|a, b| a.key() < b.key()) {
+        return Err(Error::Invalid { what: "partial paths out of order".to_owned() });
+    }
+    for path in &profile.partial {
+        let Some(function) = profile.functions.get(path.function as usize) else {
+            let what = format!("a partial path of function {}, which is not there", path.function);
+            return Err(Error::Invalid { what });
+        };
+        let is_block = |&block: &u32| (block as usize) < function.blocks.len();
+        let is_edge = |pair: &[u32]| edge_number(function, (pair[0], pair[1])).is_some();
+        let fits = function.is_instrumented()
+            && path.count > 0
+            && !path.blocks.is_empty()
+            && path.blocks.iter().all(is_block)
+            && path.blocks.windows(2).all(is_edge);
+        if !fits {
+            return Err(invalid(function, "a partial path that it cannot have"));
         }
     }
     Ok(())

@@ -46,6 +46,12 @@ pub fn compute_items(function: &Function, path: &Path) -> Vec<Item> {
     items
 }
 
+/// The lines of a path as `file:line`, in order.
+pub fn lines(program: &Program, function: &Function, path: &Path) -> Vec<String> {
+    let line = |place: Place| format!("{}:{}", program.files[place.file as usize].path, place.line);
+    compute_items(function, path).iter().filter_map(|item| item.place).map(line).collect()
+}
+
 /// The decisions of an item, as they are written behind its line.
 pub fn decisions(item: &Item) -> String {
     let short = item.decisions.iter().all(|decision| decision.chars().count() == 1);

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::chain::compute_items;
-use super::{End, Function, Path, Place, Program, Start};
+use super::chain::lines;
+use super::{End, Function, Path, Program, Start};
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -32,8 +32,8 @@ struct FunctionRow<'a> {
     unfinished: u64,
     edges_exact: bool,
     paths: Vec<PathRow>,
-    /// What is known of unfinished paths: nothing but their number.
-    partial: [(); 0],
+    /// What is known of unfinished paths, which is nothing if they were counted.
+    partial: Vec<PartialRow>,
     edges: Vec<EdgeRow>,
 }
 
@@ -51,6 +51,13 @@ struct PathRow {
     /// The decision behind each block, empty where there is none.
     decisions: Vec<String>,
     lines: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PartialRow {
+    starts: &'static str,
+    blocks: Vec<String>,
+    count: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,7 +105,15 @@ fn row<'a>(program: &'a Program, function: &'a Function) -> FunctionRow<'a> {
         unfinished: function.unfinished,
         edges_exact: function.edges_exact,
         paths: function.paths.iter().map(|path| path_row(program, function, path)).collect(),
-        partial: [],
+        partial: function
+            .partial
+            .iter()
+            .map(|path| PartialRow {
+                starts: start_word(path.starts),
+                blocks: path.blocks.iter().map(|block| format!("b{block}")).collect(),
+                count: path.count,
+            })
+            .collect(),
         edges: function
             .edges
             .iter()
@@ -112,8 +127,16 @@ fn row<'a>(program: &'a Program, function: &'a Function) -> FunctionRow<'a> {
     }
 }
 
+fn start_word(starts: Start) -> &'static str {
+    match starts {
+        Start::Entry => "entry",
+        Start::Loop => "loop",
+        Start::Cut | Start::CutWithin => "cut",
+        Start::ReturnTwice => "return_twice",
+    }
+}
+
 fn path_row(program: &Program, function: &Function, path: &Path) -> PathRow {
-    let line = |place: Place| format!("{}:{}", program.files[place.file as usize].path, place.line);
     let next = match path.ends {
         End::Loop(to) | End::Cut(to) => Some(to),
         End::Exit | End::CutWithin | End::Call => None,
@@ -127,12 +150,7 @@ fn path_row(program: &Program, function: &Function, path: &Path) -> PathRow {
     PathRow {
         id: path.id.to_string(),
         count: path.count,
-        starts: match path.starts {
-            Start::Entry => "entry",
-            Start::Loop => "loop",
-            Start::Cut | Start::CutWithin => "cut",
-            Start::ReturnTwice => "return_twice",
-        },
+        starts: start_word(path.starts),
         within: matches!(path.starts, Start::CutWithin | Start::ReturnTwice),
         ends: match path.ends {
             End::Exit => "exit",
@@ -143,10 +161,6 @@ fn path_row(program: &Program, function: &Function, path: &Path) -> PathRow {
         next: next.map(|block| format!("b{block}")),
         blocks: path.blocks.iter().map(|block| format!("b{block}")).collect(),
         decisions: decisions.collect(),
-        lines: compute_items(function, path)
-            .iter()
-            .filter_map(|item| item.place)
-            .map(line)
-            .collect(),
+        lines: lines(program, function, path),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use backtrail_profile::derived::{Counts, compute_function_lines};
 use backtrail_profile::model::{self, Profile};
 use backtrail_report::paths::{
-    Decision, Edge, End, Function, Path, Place, Program, SourceFile, Start,
+    Decision, Edge, End, Function, PartialPath, Path, Place, Program, SourceFile, Start,
 };
 
 use crate::source;
@@ -23,8 +23,12 @@ pub struct Viewer {
 impl Viewer {
     /// Everything there is to show.
     pub fn program(mut self, profile: &Profile) -> Program {
-        let functions =
+        let mut functions: Vec<Function> =
             profile.functions.iter().map(|function| self.function(profile, function)).collect();
+        for model::PartialPath { function, starts, blocks, count } in &profile.partial {
+            let (starts, blocks, count) = (start(*starts), blocks.clone(), *count);
+            functions[*function as usize].partial.push(PartialPath { starts, blocks, count });
+        }
         let file = |path: &String| SourceFile { path: path.clone(), lines: source::read(path) };
         Program {
             program: profile.program.clone(),
@@ -37,7 +41,7 @@ impl Viewer {
         }
     }
 
-    /// One function.
+    /// One function, without its partial paths.
     pub fn function(&mut self, profile: &Profile, function: &model::Function) -> Function {
         let counts = Counts::of(function);
         let lines = compute_function_lines(profile, function, &counts);
@@ -81,6 +85,7 @@ impl Viewer {
                 .collect(),
             lines: lines.into_iter().map(line).collect(),
             paths: function.paths.iter().map(path).collect(),
+            partial: Vec::new(),
         }
     }
 
@@ -114,17 +119,21 @@ fn decision(decision: &model::Decision) -> Decision {
     }
 }
 
+fn start(starts: model::Start) -> Start {
+    match starts {
+        model::Start::Entry => Start::Entry,
+        model::Start::Loop => Start::Loop,
+        model::Start::Cut => Start::Cut,
+        model::Start::CutWithin => Start::CutWithin,
+        model::Start::ReturnTwice => Start::ReturnTwice,
+    }
+}
+
 fn path(path: &model::Path) -> Path {
     Path {
         id: path.id,
         count: path.count,
-        starts: match path.starts {
-            model::Start::Entry => Start::Entry,
-            model::Start::Loop => Start::Loop,
-            model::Start::Cut => Start::Cut,
-            model::Start::CutWithin => Start::CutWithin,
-            model::Start::ReturnTwice => Start::ReturnTwice,
-        },
+        starts: start(path.starts),
         ends: match path.ends {
             model::End::Exit => End::Exit,
             model::End::Loop(to) => End::Loop(to),
