@@ -30,6 +30,7 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     let directory = std::env::current_dir()
         .map_err(|source| Error::Read { path: PathBuf::from("."), source })?;
     let scratch = Scratch::outside(&directory, copies.isolation)?;
+    copies.variants.iter().try_for_each(|variant| make(&variant.records))?;
     let means = Means::find(
         copies.isolation,
         &directory,
@@ -45,7 +46,6 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     for (index, variant) in copies.variants.iter().enumerate() {
         let folder = scratch.path().join(format!("{:04}", index + 1));
         make(&folder)?;
-        make(&variant.records)?;
         let view = View::new(&means, &directory, &directory, &folder, &ours, index == 0)?;
         let mut mounts = places.mounts(variant)?;
         mounts.extend(view.mounts.iter().cloned());
@@ -134,7 +134,9 @@ fn run_all(
     let failure: Mutex<Option<Error>> = Mutex::new(None);
     let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
-        while let Some(index) = pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+        // Not in the condition, which would hold the lock through the loop.
+        let next = || pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        while let Some(index) = next() {
             if watch.received().is_some() || lock().is_some() {
                 return;
             }
