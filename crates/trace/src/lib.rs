@@ -5,7 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod bit_rows;
 pub mod block_log;
+pub mod distribution;
+pub mod first_witness;
+pub mod icfg;
+mod min_cut;
+pub mod planning;
+pub mod realizability;
+pub mod rebuild;
+mod separation;
+pub mod witness_tree;
 
 use backtrail_abi::UnitId;
 use backtrail_abi::log::HeaderError;
@@ -83,6 +93,26 @@ pub enum Error {
         blocks: u32,
         /// The block named.
         block: u32,
+    },
+    /// A traced graph that cannot be.
+    #[error("the traced graph is wrong: {0}")]
+    Graph(String),
+    /// The partial traces are not of one execution.
+    #[error("the partial runs diverged: {0}")]
+    Diverged(rebuild::Divergence),
+    /// A plan under which executions cannot be told apart.
+    #[error("the plan does not tell all executions apart: {0}")]
+    Plan(String),
+    /// A limit that two ways of one predicate do not fit into.
+    #[error(
+        "to tell two ways apart takes a run with {needed} witnesses, and the limit is {limit}: \
+         give a higher limit"
+    )]
+    Limit {
+        /// How many it takes.
+        needed: usize,
+        /// How many there may be.
+        limit: usize,
     },
     /// The bytes could not be had.
     #[error("the {what} cannot be read: {source}")]

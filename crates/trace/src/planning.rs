@@ -1,0 +1,376 @@
+//! Distributing witnesses over runs.
+//!
+//! The cost of a run is how often its witnesses are passed; the cost of a plan is
+//! that of its worst run. To find the cheapest plan is NP-complete, so this is
+//! greedy: pairs of ways that have to be told apart are the work, grouped into
+//! *jobs* by the [`Strategy`]; each job, heaviest first, goes to the run that is
+//! least loaded with it, and the witnesses that run needs in addition are
+//! computed from those it has ([`crate::separation`]). With a limit of witnesses
+//! per profile, a run is several profiles, each of them an execution of its own.
+//!
+//! Then the plan is verified with first witnesses computed anew, and where two
+//! ways are still alike, repaired. At last witnesses that are not needed are
+//! taken out, the most expensive first, as far as [`Options::trials`] allows.
+//! What is returned has been verified.
+//!
+//! Where this departs from the source ([`crate::first_witness`]): it makes jobs
+//! of diamonds and cycles. Those can be exponentially many. A pair of ways of a
+//! predicate stands for all diamonds that fork there into these two and all
+//! cycles through them, and the condition on paths is about pairs anyway.
+
+use backtrail_graph::{Components, Digraph, Index};
+use fixedbitset::FixedBitSet;
+
+use crate::Error;
+use crate::distribution::{Costs, Profile};
+use crate::icfg::{Icfg, Node, Place, Routine, WayKind};
+use crate::realizability::{Analysis, Conflict, pairs};
+use crate::separation::{Draft, separate, witnesses_of_ways};
+use crate::witness_tree;
+
+/// What is kept in one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Each pair of ways for itself.
+    Fine,
+    /// All of a routine.
+    Function,
+    /// What is likely to share witnesses: predicates of a common cycle, or next to
+    /// each other.
+    Grouped,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fine, Self::Function, Self::Grouped];
+}
+
+/// Which rule gives the first draft of a single run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Witnesses are edges: probes.
+    Edges,
+    /// Witnesses are nodes: breakpoints.
+    Nodes,
+}
+
+/// How to distribute.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Over how many runs.
+    pub runs: usize,
+    /// What is kept together.
+    pub strategy: Strategy,
+    /// The most witnesses of a profile, those not counted that every profile has.
+    pub limit: Option<usize>,
+    /// How many witnesses may be tried to be taken out at the end. Each costs as
+    /// much as computing first witnesses.
+    pub trials: usize,
+}
+
+/// A distribution over runs, verified.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The profiles.
+    pub profiles: Vec<Profile>,
+    /// By profile: the run it belongs to.
+    pub runs: Vec<usize>,
+}
+
+impl Plan {
+    /// What each run costs.
+    pub fn run_costs(&self, costs: &Costs) -> Vec<u64> {
+        let count = self.runs.iter().max().map_or(0, |last| last + 1);
+        let mut loads = vec![0; count];
+        for (profile, &run) in self.profiles.iter().zip(&self.runs) {
+            loads[run] += profile.cost(costs);
+        }
+        loads
+    }
+
+    /// What the worst run costs.
+    pub fn cost(&self, costs: &Costs) -> u64 {
+        self.run_costs(costs).into_iter().max().unwrap_or(0)
+    }
+}
+
+/// The plan of one run without a limit: the cheapest of the drafts there are,
+/// which is what plans of several runs are compared with.
+pub fn plan_single_run(
+    icfg: &Icfg,
+    costs: &Costs,
+    kind: Kind,
+    trials: usize,
+) -> Result<Plan, Error> {
+    let tree = match kind {
+        Kind::Edges => witness_tree::edge_witnesses(icfg, costs),
+        Kind::Nodes => witness_tree::node_witnesses(icfg, costs),
+    };
+    let options = Options { runs: 1, strategy: Strategy::Fine, limit: None, trials };
+    let mut by_tree = Planner::new(icfg, costs, options);
+    by_tree.drafts[0].chosen.extend(tree.into_iter().map(Index::position));
+    let by_tree = by_tree.finish()?;
+    let by_cuts = distribute(icfg, costs, options)?;
+    let by_cuts_is_cheaper = by_cuts.cost(costs) < by_tree.cost(costs);
+    Ok(if by_cuts_is_cheaper { by_cuts } else { by_tree })
+}
+
+/// Distributes over runs.
+pub fn distribute(icfg: &Icfg, costs: &Costs, options: Options) -> Result<Plan, Error> {
+    let mut planner = Planner::new(icfg, costs, options);
+    for job in jobs(icfg, costs, options.strategy) {
+        planner.assign(&job)?;
+    }
+    planner.finish()
+}
+
+/// The pairs that have to be told apart, grouped, heaviest first.
+fn jobs(icfg: &Icfg, costs: &Costs, strategy: Strategy) -> Vec<Vec<Conflict>> {
+    let group = match strategy {
+        Strategy::Fine => Vec::new(),
+        Strategy::Function => icfg.nodes().values().map(|node| node.routine.position()).collect(),
+        Strategy::Grouped => groups(icfg),
+    };
+    let mut jobs: Vec<Vec<Conflict>> = match strategy {
+        Strategy::Fine => {
+            icfg.predicates().flat_map(|node| pairs(icfg, node)).map(|pair| vec![pair]).collect()
+        }
+        _ => {
+            let mut jobs = vec![Vec::new(); icfg.nodes().len()];
+            for node in icfg.predicates() {
+                jobs[group[node.position()]].extend(pairs(icfg, node));
+            }
+            jobs.retain(|job| !job.is_empty());
+            jobs
+        }
+    };
+    let weight = |pair: &Conflict| {
+        costs.weight(icfg.place_of_way(pair.one)) + costs.weight(icfg.place_of_way(pair.other))
+    };
+    for job in &mut jobs {
+        job.sort_by_key(|pair| std::cmp::Reverse(weight(pair)));
+    }
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.iter().map(weight).sum::<u64>()));
+    jobs
+}
+
+/// By node: the number of its group. Predicates on a common cycle of a routine
+/// are in one, and those that an edge joins.
+fn groups(icfg: &Icfg) -> Vec<usize> {
+    let edges = icfg.ways().values().filter_map(|way| match way.kind {
+        WayKind::Step(to) | WayKind::Call { back: to, .. } => Some((way.from, to)),
+        _ => None,
+    });
+    let edges: Vec<(Node, Node)> = edges.collect();
+    let components = Components::new(&Digraph::new(icfg.nodes().len(), edges.iter().copied()));
+    let mut group: Vec<usize> =
+        icfg.nodes().indices().map(|node| components.of(node).position()).collect();
+    let is_predicate = |node: Node| icfg.ways_of(node).len() > 1;
+    for (from, to) in edges {
+        if is_predicate(from) && is_predicate(to) {
+            let (one, other) = (group[from.position()], group[to.position()]);
+            if one != other {
+                group.iter_mut().filter(|it| **it == other).for_each(|it| *it = one);
+            }
+        }
+    }
+    group
+}
+
+struct Planner<'a> {
+    icfg: &'a Icfg,
+    costs: &'a Costs,
+    options: Options,
+    drafts: Vec<Draft>,
+    /// By draft: its run.
+    runs: Vec<usize>,
+    loads: Vec<u64>,
+    empty: Draft,
+}
+
+/// Rounds of repair by cuts, before ways themselves become witnesses.
+const ROUNDS: usize = 4;
+
+impl<'a> Planner<'a> {
+    fn new(icfg: &'a Icfg, costs: &'a Costs, options: Options) -> Self {
+        let runs = options.runs.max(1);
+        let empty = Draft::new(icfg, costs);
+        let loads = vec![empty.cost(costs); runs];
+        let drafts = vec![empty.clone(); runs];
+        Self { icfg, costs, options, drafts, runs: (0..runs).collect(), loads, empty }
+    }
+
+    fn cost(&self, places: &[Place]) -> u64 {
+        places.iter().map(|&place| self.costs.weight(place)).sum()
+    }
+
+    fn room(&self, draft: &Draft) -> usize {
+        let used = draft.len() - self.empty.len();
+        self.options.limit.map_or(usize::MAX, |limit| limit.saturating_sub(used))
+    }
+
+    /// Puts a job into the run that is least loaded with it.
+    fn assign(&mut self, job: &[Conflict]) -> Result<(), Error> {
+        let mut best: Option<(u64, usize, Vec<Place>)> = None;
+        for number in 0..self.drafts.len() {
+            let draft = &self.drafts[number];
+            if self.room(draft) == 0 {
+                continue;
+            }
+            let added = separate(self.icfg, self.costs, draft, job);
+            let load = self.loads[self.runs[number]] + self.cost(&added);
+            if added.len() <= self.room(draft) && best.as_ref().is_none_or(|best| load < best.0) {
+                best = Some((load, number, added));
+            }
+        }
+        if let Some((_, number, added)) = best {
+            self.add(number, added);
+            return Ok(());
+        }
+        let added = separate(self.icfg, self.costs, &self.empty, job);
+        let limit = self.options.limit.unwrap_or(usize::MAX);
+        if added.len() <= limit {
+            let number = self.open_profile();
+            self.add(number, added);
+            return Ok(());
+        }
+        match job {
+            [_] => Err(Error::Limit { needed: added.len(), limit }),
+            // What does not fit as a whole goes in parts.
+            _ => job.iter().try_for_each(|&pair| self.assign(&[pair])),
+        }
+    }
+
+    /// Another profile for the least loaded run.
+    fn open_profile(&mut self) -> usize {
+        let least = (0..self.loads.len()).min_by_key(|&run| self.loads[run]).unwrap_or(0);
+        self.loads[least] += self.empty.cost(self.costs);
+        self.drafts.push(self.empty.clone());
+        self.runs.push(least);
+        self.drafts.len() - 1
+    }
+
+    fn add(&mut self, draft: usize, places: Vec<Place>) {
+        self.loads[self.runs[draft]] += self.cost(&places);
+        self.drafts[draft].chosen.extend(places.into_iter().map(Index::position));
+    }
+
+    fn profiles(&self) -> Vec<Profile> {
+        self.drafts.iter().map(|draft| draft.known.clone()).collect()
+    }
+
+    fn analysis(&self) -> Analysis<'a> {
+        let firsts = self.drafts.iter().map(|draft| draft.firsts.clone()).collect();
+        Analysis::of_firsts(self.icfg, firsts, &self.profiles())
+    }
+
+    /// Verifies, repairs, takes out what is not needed.
+    fn finish(mut self) -> Result<Plan, Error> {
+        self.repair()?;
+        self.prune();
+        self.runs.truncate(self.drafts.len());
+        let plan = Plan { profiles: self.profiles(), runs: self.runs };
+        debug_assert!(Analysis::new(self.icfg, &plan.profiles).is_realizable());
+        Ok(plan)
+    }
+
+    fn repair(&mut self) -> Result<(), Error> {
+        for round in 0.. {
+            for draft in &mut self.drafts {
+                draft.refresh(self.icfg);
+            }
+            let conflicts: Vec<Conflict> = self.analysis().conflicts().collect();
+            if conflicts.is_empty() {
+                return Ok(());
+            }
+            let before: usize = self.drafts.iter().map(Draft::len).sum();
+            for conflict in conflicts {
+                if round < ROUNDS {
+                    self.assign(&[conflict])?;
+                } else {
+                    self.force(conflict)?;
+                }
+            }
+            let after: usize = self.drafts.iter().map(Draft::len).sum();
+            if before == after && round > ROUNDS {
+                break;
+            }
+        }
+        let conflict = self.analysis().conflicts().next();
+        let node = conflict.map_or_else(|| Node::new(0), |conflict| conflict.node);
+        Err(Error::Plan(format!("at {node}, nothing that can be observed tells two ways apart")))
+    }
+
+    /// Makes two ways witnesses.
+    fn force(&mut self, conflict: Conflict) -> Result<(), Error> {
+        let wanted: Vec<Place> =
+            witnesses_of_ways(self.icfg, self.costs, conflict).into_iter().flatten().collect();
+        let missing = |draft: &Draft| -> Vec<Place> {
+            let is_missing = |place: &&Place| !draft.chosen.contains(place.position());
+            wanted.iter().filter(is_missing).copied().collect()
+        };
+        let fitting = (0..self.drafts.len()).filter_map(|number| {
+            let added = missing(&self.drafts[number]);
+            let load = self.loads[self.runs[number]] + self.cost(&added);
+            (added.len() <= self.room(&self.drafts[number])).then_some((load, number, added))
+        });
+        let (number, added) = match fitting.min_by_key(|(load, ..)| *load) {
+            Some((_, number, added)) => (number, added),
+            None => {
+                let added = missing(&self.empty);
+                let limit = self.options.limit.unwrap_or(usize::MAX);
+                if added.len() > limit {
+                    return Err(Error::Limit { needed: added.len(), limit });
+                }
+                (self.open_profile(), added)
+            }
+        };
+        self.add(number, added);
+        Ok(())
+    }
+
+    /// Takes out witnesses that are not needed, the most expensive first.
+    fn prune(&mut self) {
+        let forced: FixedBitSet =
+            self.costs.forced().iter().map(|place| place.position()).collect();
+        let mut candidates: Vec<(u64, usize, Place)> = Vec::new();
+        for (number, draft) in self.drafts.iter().enumerate() {
+            let places = draft.chosen.ones().filter(|&place| !forced.contains(place));
+            candidates.extend(places.map(|place| {
+                let place = Place::new(place);
+                (self.costs.weight(place), number, place)
+            }));
+        }
+        candidates.sort_by_key(|&(weight, ..)| std::cmp::Reverse(weight));
+        let mut profiles = self.profiles();
+        let mut analysis = self.analysis();
+        for (_, number, place) in candidates.into_iter().take(self.options.trials) {
+            self.drafts[number].chosen.set(place.position(), false);
+            let smaller = self.drafts[number].chosen.ones().map(Place::new);
+            let before = std::mem::replace(&mut profiles[number], Profile::new(self.icfg, smaller));
+            let kept = analysis.clone();
+            analysis.update(&profiles, number);
+            if !analysis.is_realizable() {
+                self.drafts[number].chosen.insert(place.position());
+                profiles[number] = before;
+                analysis = kept;
+            }
+        }
+        for draft in &mut self.drafts {
+            draft.refresh(self.icfg);
+        }
+    }
+}
+
+/// The routines by how much of the cost is in them, for reports.
+pub fn cost_by_routine(icfg: &Icfg, costs: &Costs, profile: &Profile) -> Vec<(Routine, u64)> {
+    let mut sums = vec![0; icfg.routines().len()];
+    for &place in profile.places() {
+        sums[icfg.routine_of_place(place).position()] += costs.weight(place);
+    }
+    let mut sums: Vec<(Routine, u64)> =
+        sums.into_iter().enumerate().map(|(number, sum)| (Routine::new(number), sum)).collect();
+    sums.retain(|(_, sum)| *sum > 0);
+    sums.sort_by_key(|&(routine, sum)| (std::cmp::Reverse(sum), routine));
+    sums
+}

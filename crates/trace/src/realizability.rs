@@ -1,0 +1,145 @@
+//! Whether a distribution can be put together again, for every input.
+//!
+//! The condition on paths: for each predicate and each pair of its ways *a*, *b*,
+//! either
+//!
+//! 1. some profile *k* has `W_k(a) ∩ W_k(b) = ∅`; or
+//! 2. in every profile the two sets share at most the end of the run, and not
+//!    both *a* and *b* can come to the end of the run without meeting a witness
+//!    of any profile.
+//!
+//! *It is enough.* The way that was taken is never excluded, since `W` has
+//! everything that can be next. Another way is: in case 1 by profile *k*. In case
+//! 2, if the heads of all partial traces are possible for both ways, all of them
+//! are at their end, the way that was taken came to the end of the run without
+//! any witness, and the other cannot.
+//!
+//! This is not the condition on paths of the source ([`crate::first_witness`]),
+//! which lets pairs that do not both lead back to the predicate be told apart by
+//! first witnesses of different profiles; that accepts distributions that cannot
+//! be put together. Whether a way leads back needs no case of its own here.
+
+use backtrail_graph::Index;
+
+use crate::distribution::Profile;
+use crate::first_witness::FirstWitnesses;
+use crate::icfg::{Icfg, Node, Way};
+
+/// Two ways of a predicate that cannot always be told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conflict {
+    /// The predicate.
+    pub node: Node,
+    /// One way.
+    pub one: Way,
+    /// The other.
+    pub other: Way,
+}
+
+/// How two ways are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// By the next witness of this profile.
+    Profile(u32),
+    /// By any profile, and by whether the run ends, when all are at their end.
+    End,
+}
+
+/// A distribution with all that is known of it.
+#[derive(Debug, Clone)]
+pub struct Analysis<'a> {
+    icfg: &'a Icfg,
+    firsts: Vec<FirstWitnesses>,
+    /// Those of all profiles taken together.
+    union: FirstWitnesses,
+}
+
+impl<'a> Analysis<'a> {
+    /// Computes the first witnesses of every profile.
+    pub fn new(icfg: &'a Icfg, profiles: &[Profile]) -> Self {
+        let firsts = profiles.iter().map(|profile| FirstWitnesses::new(icfg, profile)).collect();
+        Self { icfg, firsts, union: Self::compute_union(icfg, profiles) }
+    }
+
+    pub(crate) fn of_firsts(
+        icfg: &'a Icfg,
+        firsts: Vec<FirstWitnesses>,
+        profiles: &[Profile],
+    ) -> Self {
+        Self { icfg, firsts, union: Self::compute_union(icfg, profiles) }
+    }
+
+    fn compute_union(icfg: &Icfg, profiles: &[Profile]) -> FirstWitnesses {
+        let all = profiles.iter().flat_map(|profile| profile.places()).copied();
+        FirstWitnesses::new(icfg, &Profile::new(icfg, all))
+    }
+
+    /// Computes anew what depends on profile `changed`, which is new or another
+    /// than it was.
+    pub fn update(&mut self, profiles: &[Profile], changed: usize) {
+        let firsts = FirstWitnesses::new(self.icfg, &profiles[changed]);
+        if changed == self.firsts.len() {
+            self.firsts.push(firsts);
+        } else {
+            self.firsts[changed] = firsts;
+        }
+        self.union = Self::compute_union(self.icfg, profiles);
+    }
+
+    /// The first witnesses, by profile.
+    pub fn firsts(&self) -> &[FirstWitnesses] {
+        &self.firsts
+    }
+
+    pub(crate) fn into_firsts(self) -> Vec<FirstWitnesses> {
+        self.firsts
+    }
+
+    /// Whether the run can end without any witness of any profile when `way` is
+    /// taken.
+    pub fn can_end_unseen(&self, way: Way) -> bool {
+        self.union.can_end(way)
+    }
+
+    /// How two ways of one predicate are told apart, if they always are.
+    pub fn decision(&self, one: Way, other: Way) -> Option<Decision> {
+        let decides = |firsts: &FirstWitnesses| firsts.are_disjoint(one, other);
+        if let Some(profile) = self.firsts.iter().position(decides) {
+            return Some(Decision::Profile(profile as u32));
+        }
+        self.is_decided_at_the_end(one, other).then_some(Decision::End)
+    }
+
+    fn is_decided_at_the_end(&self, one: Way, other: Way) -> bool {
+        !(self.can_end_unseen(one) && self.can_end_unseen(other))
+            && self.firsts.iter().all(|firsts| firsts.share_at_most_the_end(one, other))
+    }
+
+    /// The pairs of ways that are not always told apart.
+    pub fn conflicts(&self) -> impl Iterator<Item = Conflict> + '_ {
+        self.icfg
+            .predicates()
+            .flat_map(move |node| pairs(self.icfg, node))
+            .filter(|&Conflict { one, other, .. }| self.decision(one, other).is_none())
+    }
+
+    /// Whether every execution can be put together from its partial traces.
+    pub fn is_realizable(&self) -> bool {
+        self.conflicts().next().is_none()
+    }
+}
+
+/// The pairs of ways of a node.
+pub fn pairs(icfg: &Icfg, node: Node) -> impl Iterator<Item = Conflict> + use<> {
+    let mut ways = icfg.ways_of(node).map(Index::position);
+    let count = ways.len();
+    let first = ways.next().unwrap_or(0);
+    let end = first + count;
+    (first..end).flat_map(move |one| {
+        (one + 1..end).map(move |other| Conflict {
+            node,
+            one: Way::new(one),
+            other: Way::new(other),
+        })
+    })
+}

@@ -1,0 +1,447 @@
+//! Rebuilding: from partial traces to the trace, as a stream.
+//!
+//! A walk over the traced graph with a call stack of its own and one cursor per
+//! partial trace. Where a node has several ways, the heads of the partial traces
+//! say which one was taken ([`crate::realizability`] says why exactly one
+//! remains). The place of each way and node that is passed is consumed from each
+//! partial trace whose profile holds it. Nothing but the stack grows, and it is
+//! as deep as the program's.
+//!
+//! **Never a guess.** Where no way remains, or a witness is passed that is not
+//! the head of its trace, the runs diverged: an [`Error::Diverged`] that names
+//! the place. At a predicate the profile that decides it is asked, not all of
+//! them; every witness of every profile is compared when it is passed, so a trace
+//! that comes out whole agrees with all of them.
+//!
+//! **What was cut.** The partial trace of a run that was killed ends somewhere
+//! ([`Ending::Cut`]). From there on it excludes nothing. The walk goes on as long
+//! as the others decide, and where they do not it ends as [`Outcome::Unknown`].
+//!
+//! **What has to be connected.** A partial trace is an iterator of [`Event`]s:
+//! the position of a witness in its profile, with the frame's depth where the
+//! witness is a landing ([`crate::icfg`] says what that is). Probes write these
+//! numbers, or whatever they can be decoded from; for breakpoints, the address
+//! of each stop stands for a node's witness. A decoder that fails midway ends its
+//! iterator, as a cut trace, and keeps its error for its owner. Nodes come out;
+//! those that begin blocks say so ([`crate::icfg::Role`]).
+//!
+//! Cost per node: a few array lookups and, at a predicate, one probe of a small
+//! table ([`tables`]).
+
+pub mod tables;
+
+use std::fmt;
+
+use backtrail_graph::Index;
+
+pub use tables::Tables;
+
+use crate::Error;
+use crate::distribution::Witness;
+use crate::icfg::{Node, Routine};
+use tables::{Action, CUT, END, NO_NODE};
+
+/// A witness that was passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Its number in the profile of the run.
+    pub witness: Witness,
+    /// At a landing, the depth of the frame that resumes; otherwise 0.
+    pub depth: u32,
+}
+
+/// How a partial trace ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With the run.
+    Whole,
+    /// Somewhere: the run was stopped or its record was cut.
+    Cut,
+}
+
+/// How a trace ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// With the run.
+    Whole,
+    /// Behind this node, what followed is not known.
+    Unknown(Node),
+}
+
+/// Where partial traces stopped being of one execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Divergence {
+    /// How many nodes were rebuilt before.
+    pub position: u64,
+    /// The last of them.
+    pub node: Node,
+    /// Its routine.
+    pub routine: Routine,
+    /// The partial trace that does not agree, if it is one.
+    pub profile: Option<u32>,
+    /// What it has next, unless it is at its end.
+    pub found: Option<Witness>,
+    /// What is wrong.
+    pub why: Why,
+}
+
+/// What is wrong with partial traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// No way agrees with the next witnesses.
+    NoWay,
+    /// More than one does: the plan does not tell executions apart.
+    SeveralWays,
+    /// A witness was passed that is not the next one of its trace.
+    NotNext,
+    /// A landing in a frame that is not there.
+    NoFrame,
+    /// The run ended and the trace goes on.
+    Rest,
+    /// The walk goes round and meets no witness.
+    Endless,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { position, node, routine, profile, found, why } = self;
+        write!(f, "at {node} of {routine}, {position} nodes from the start, ")?;
+        match why {
+            Why::NoWay => write!(f, "no way agrees with what comes next")?,
+            Why::SeveralWays => write!(f, "several ways agree with what comes next")?,
+            Why::NotNext => write!(f, "a witness was passed that is not next")?,
+            Why::NoFrame => write!(f, "a frame resumes that is not there")?,
+            Why::Endless => write!(f, "a loop is not left and meets no witness")?,
+            Why::Rest => write!(f, "the run ended and a partial trace goes on")?,
+        }
+        match (profile, found) {
+            (Some(profile), Some(found)) => write!(f, " (partial trace {profile} has {found})"),
+            (Some(profile), None) => write!(f, " (partial trace {profile} is at its end)"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LandingFrame {
+    /// How many frames there are when it is the topmost.
+    height: u32,
+    routine: Routine,
+}
+
+enum State {
+    /// This node comes first.
+    Start(Node),
+    /// This one came last.
+    After(Node),
+    Ended(Outcome),
+}
+
+/// The nodes of an execution, from its partial traces. After the last one,
+/// [`Self::outcome`] says how it ended; an error is the last item.
+pub struct Rebuild<'t, I> {
+    tables: &'t Tables,
+    traces: Vec<(I, Ending)>,
+    heads: Vec<Event>,
+    /// Where each activation returns to; the root's nowhere.
+    stack: Vec<u32>,
+    /// The activations of routines with landings.
+    landing_frames: Vec<LandingFrame>,
+    state: State,
+    position: u64,
+    /// How many traces are not at a cut end.
+    live: usize,
+    /// Nodes since a witness was last consumed.
+    quiet: u64,
+    watch: Watch,
+}
+
+/// Notices that the walk goes round without meeting a witness, which no run that
+/// ends can do: between two witnesses the walk depends on the node and the stack
+/// alone, so it will not stop if it is at the same node again and has not gone
+/// below the frame it was in. Brent's way of remembering one node at a time.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    node: Node,
+    height: usize,
+    lowest: usize,
+    until: u64,
+}
+
+/// How many nodes may follow each other without a witness before that is watched.
+const QUIET: u64 = 1 << 12;
+
+impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
+    /// Begins at the entry of `root`, with one partial trace per profile.
+    ///
+    /// # Panics
+    /// If there is not one trace for each profile.
+    pub fn new(
+        tables: &'t Tables,
+        root: Routine,
+        traces: impl IntoIterator<Item = (I, Ending)>,
+    ) -> Self {
+        let traces: Vec<(I, Ending)> = traces.into_iter().collect();
+        assert_eq!(traces.len(), tables.profile_count(), "one partial trace for each profile");
+        let none = Event { witness: Witness::new(END as usize), depth: 0 };
+        let mut rebuild = Self {
+            tables,
+            heads: vec![none; traces.len()],
+            live: traces.len(),
+            quiet: 0,
+            watch: Watch { node: tables.first_node(), height: 0, lowest: 0, until: QUIET },
+            traces,
+            stack: Vec::new(),
+            landing_frames: Vec::new(),
+            state: State::Start(tables.entry(root)),
+            position: 0,
+        };
+        for profile in 0..rebuild.heads.len() {
+            rebuild.advance(profile);
+        }
+        rebuild.push(root, NO_NODE);
+        rebuild
+    }
+
+    /// How the trace ended, once it has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self.state {
+            State::Ended(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    #[cold]
+    fn goes_round(&mut self, node: Node) -> bool {
+        let height = self.stack.len();
+        if self.quiet == QUIET + 1 || self.quiet >= self.watch.until {
+            self.watch = Watch { node, height, lowest: height, until: 2 * self.quiet };
+            return false;
+        }
+        self.watch.lowest = self.watch.lowest.min(height);
+        node == self.watch.node && self.watch.lowest >= self.watch.height
+    }
+
+    #[inline]
+    fn advance(&mut self, profile: usize) {
+        self.quiet = 0;
+        let (events, ending) = &mut self.traces[profile];
+        self.heads[profile] = match events.next() {
+            Some(event) => event,
+            None => {
+                let end = if *ending == Ending::Cut { CUT } else { END };
+                self.live -= usize::from(end == CUT);
+                Event { witness: Witness::new(end as usize), depth: 0 }
+            }
+        };
+    }
+
+    fn diverged(&self, node: Node, profile: Option<usize>, why: Why) -> Error {
+        let found = profile.map(|profile| self.heads[profile].witness);
+        Error::Diverged(Divergence {
+            position: self.position,
+            node,
+            routine: self.tables.routine(node),
+            profile: profile.map(|profile| profile as u32),
+            found: found.filter(|&found| (found.position() as u32) < CUT),
+            why,
+        })
+    }
+
+    #[inline]
+    fn push(&mut self, routine: Routine, back: u32) {
+        self.stack.push(back);
+        if self.tables.has_landings(routine) {
+            self.landing_frames.push(LandingFrame { height: self.stack.len() as u32, routine });
+        }
+    }
+
+    /// Takes the witnesses of a place from the traces that hold it; whether the
+    /// execution is known to have come by.
+    #[inline]
+    fn consume(&mut self, near: Node, hits: (u32, u32)) -> Result<bool, Error> {
+        for hit in hits.0..hits.1 {
+            let (profile, witness) = self.tables.hit(hit);
+            let head = self.heads[profile].witness;
+            if head != witness {
+                if head.position() as u32 != CUT {
+                    return Err(self.diverged(near, Some(profile), Why::NotNext));
+                }
+                if self.live == 0 {
+                    return Ok(false);
+                }
+                continue;
+            }
+            self.advance(profile);
+        }
+        Ok(true)
+    }
+
+    /// Comes to a node; whether the execution is known to have come there.
+    #[inline]
+    fn arrive(&mut self, near: Node, node: Node) -> Result<bool, Error> {
+        let row = self.tables.node(node);
+        if row.landing {
+            // Its event has the frame's depth, in every profile.
+            let depth = self.landing_frames.len() as u32 - 1;
+            for profile in 0..self.heads.len() {
+                let head = self.heads[profile];
+                if (head.witness.position() as u32) < CUT && head.depth != depth {
+                    return Err(self.diverged(near, Some(profile), Why::NoFrame));
+                }
+            }
+        }
+        self.consume(near, row.hits)
+    }
+
+    /// The node behind `node`; nothing if the run ended or is unknown from here.
+    #[inline]
+    fn follow(&mut self, node: Node) -> Result<Option<Node>, Error> {
+        let row = self.tables.node(node);
+        self.quiet += 1;
+        if self.quiet > QUIET && self.goes_round(node) {
+            return match self.live < self.heads.len() {
+                true => Ok(self.unknown(node)),
+                false => Err(self.diverged(node, None, Why::Endless)),
+            };
+        }
+        let way = if row.is_predicate {
+            match self.choose(node)? {
+                Some(way) => way,
+                None => return Ok(self.unknown(node)),
+            }
+        } else if row.way == u32::MAX {
+            // Nothing can follow: no run ends here, but one may be stopped.
+            return match self.live < self.heads.len() {
+                true => Ok(self.unknown(node)),
+                false => Err(self.diverged(node, None, Why::NoWay)),
+            };
+        } else {
+            row.way
+        };
+        let row = self.tables.way(way);
+        if row.hits.0 != row.hits.1 && !self.consume(node, row.hits)? {
+            return Ok(self.unknown(node));
+        }
+        let next = match row.action {
+            Action::Step => Node::new(row.target as usize),
+            Action::Call => {
+                self.push(row.callee, row.back);
+                Node::new(row.target as usize)
+            }
+            Action::Tail => {
+                let back = self.stack.pop().expect("a routine that runs has a frame");
+                self.push(row.callee, back);
+                Node::new(row.target as usize)
+            }
+            Action::Return => {
+                if row.pops_landing {
+                    self.landing_frames.pop();
+                }
+                match self.stack.pop() {
+                    Some(back) if back != NO_NODE => Node::new(back as usize),
+                    _ => return self.end(node),
+                }
+            }
+            Action::Leave => match self.leave(node)? {
+                Some(landing) => landing,
+                None => return Ok(self.unknown(node)),
+            },
+            Action::End => return self.end(node),
+        };
+        // Nodes without code, to which unseen calls come back, have no witness.
+        if !self.arrive(node, next)? {
+            return Ok(self.unknown(node));
+        }
+        Ok(Some(next))
+    }
+
+    fn unknown(&mut self, node: Node) -> Option<Node> {
+        self.state = State::Ended(Outcome::Unknown(node));
+        None
+    }
+
+    fn end(&mut self, node: Node) -> Result<Option<Node>, Error> {
+        let has_more = |head: &Event| (head.witness.position() as u32) < CUT;
+        if let Some(profile) = self.heads.iter().position(has_more) {
+            return Err(self.diverged(node, Some(profile), Why::Rest));
+        }
+        let was_cut = self.live < self.heads.len();
+        let outcome = if was_cut { Outcome::Unknown(node) } else { Outcome::Whole };
+        self.state = State::Ended(outcome);
+        Ok(None)
+    }
+
+    /// Drops the frames above the one that resumes.
+    fn leave(&mut self, node: Node) -> Result<Option<Node>, Error> {
+        let known = |head: &Event| head.witness.position() as u32 != CUT;
+        let Some(profile) = self.heads.iter().position(known) else { return Ok(None) };
+        let head = self.heads[profile];
+        let landing = self.tables.landing(profile, head.witness);
+        let frame = self.landing_frames.get(head.depth as usize).copied();
+        let (Some(landing), Some(frame)) = (landing, frame) else {
+            return Err(self.diverged(node, Some(profile), Why::NoFrame));
+        };
+        if self.tables.routine(landing) != frame.routine {
+            return Err(self.diverged(node, Some(profile), Why::NoFrame));
+        }
+        self.stack.truncate(frame.height as usize);
+        self.landing_frames.truncate(head.depth as usize + 1);
+        Ok(Some(landing))
+    }
+
+    /// The way that was taken; nothing if that cannot be known.
+    #[inline]
+    fn choose(&mut self, node: Node) -> Result<Option<u32>, Error> {
+        let (profile, found) = self.tables.choose(node, &self.heads);
+        match found {
+            Some(way) => Ok(Some(way)),
+            None => self.choose_slowly(node, profile),
+        }
+    }
+
+    /// Asks every profile about every way.
+    #[cold]
+    fn choose_slowly(&mut self, node: Node, asked: Option<usize>) -> Result<Option<u32>, Error> {
+        let mut remaining = self.tables.possible(node, &self.heads);
+        match (remaining.next(), remaining.next()) {
+            (Some(way), None) => Ok(Some(way)),
+            (None, _) => Err(self.diverged(node, asked, Why::NoWay)),
+            (Some(_), Some(_)) if self.live < self.heads.len() => Ok(None),
+            (Some(_), Some(_)) => Err(self.diverged(node, None, Why::SeveralWays)),
+        }
+    }
+}
+
+impl<I: Iterator<Item = Event>> Iterator for Rebuild<'_, I> {
+    type Item = Result<Node, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = match self.state {
+            State::After(node) => self.follow(node),
+            State::Start(node) => match self.arrive(node, node) {
+                Ok(true) => Ok(Some(node)),
+                Ok(false) => Ok(self.unknown(node)),
+                Err(error) => Err(error),
+            },
+            State::Ended(_) => return None,
+        };
+        match found {
+            Ok(Some(node)) => {
+                self.state = State::After(node);
+                self.position += 1;
+                Some(Ok(node))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                let last = match self.state {
+                    State::After(node) | State::Start(node) => node,
+                    State::Ended(_) => self.tables.first_node(),
+                };
+                self.state = State::Ended(Outcome::Unknown(last));
+                Some(Err(error))
+            }
+        }
+    }
+}

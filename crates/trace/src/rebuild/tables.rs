@@ -1,0 +1,344 @@
+//! What rebuilding looks up.
+//!
+//! Flat rows by node and by way. For a predicate whose ways one profile tells
+//! apart, a small table without collisions from that profile's next witness to
+//! the way, for all ways but the one with the most first witnesses, and of that
+//! one a bit per witness. Other predicates ask each profile about each way.
+
+use backtrail_graph::Index;
+
+use super::Event;
+use crate::Error;
+use crate::bit_rows;
+use crate::distribution::{Profile, Witness};
+use crate::first_witness::FirstWitnesses;
+use crate::icfg::{Icfg, Node, Place, Routine, Way, WayKind};
+use crate::realizability::{Analysis, pairs};
+
+/// In the place of a witness: the run has ended.
+pub(super) const END: u32 = u32::MAX;
+/// In the place of a witness: what follows was not recorded.
+pub(super) const CUT: u32 = u32::MAX - 1;
+/// Where the root returns to.
+pub(super) const NO_NODE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Step,
+    Call,
+    Tail,
+    Return,
+    Leave,
+    End,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct NodeRow {
+    pub hits: (u32, u32),
+    /// The only way, or for a predicate the number of its [`Chooser`].
+    pub way: u32,
+    pub is_predicate: bool,
+    pub landing: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct WayRow {
+    pub hits: (u32, u32),
+    pub action: Action,
+    pub pops_landing: bool,
+    pub target: u32,
+    pub back: u32,
+    pub callee: Routine,
+}
+
+#[derive(Debug, Clone)]
+struct Chooser {
+    /// The profile that tells all ways apart, or `NO_PROFILE`.
+    profile: u32,
+    /// Multiplier and shift of the table, which starts at `first`.
+    multiplier: u32,
+    shift: u32,
+    first: u32,
+    /// The way of the witnesses that are not in the table.
+    other: u32,
+}
+
+const NO_PROFILE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    witness: u32,
+    way: u32,
+}
+
+/// What rebuilding looks up, for one distribution.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    nodes: Vec<NodeRow>,
+    ways: Vec<WayRow>,
+    hits: Vec<(u32, Witness)>,
+    choosers: Vec<Chooser>,
+    entries: Vec<Entry>,
+    firsts: Vec<FirstWitnesses>,
+    ends_unseen: Vec<bool>,
+    /// By predicate's chooser: its ways.
+    choices: Vec<(u32, u32)>,
+    routine_of: Vec<Routine>,
+    routines: Vec<(Node, bool)>,
+    profiles: Vec<Profile>,
+    landing_at: Vec<bool>,
+}
+
+impl Tables {
+    /// The tables of a distribution; an error if it is not realizable.
+    pub fn new(icfg: &Icfg, profiles: &[Profile]) -> Result<Self, Error> {
+        let analysis = Analysis::new(icfg, profiles);
+        if let Some(conflict) = analysis.conflicts().next() {
+            let (one, other) = (icfg.ways()[conflict.one].kind, icfg.ways()[conflict.other].kind);
+            return Err(Error::Plan(format!(
+                "at {} of {}, {one:?} and {other:?} look alike",
+                conflict.node,
+                icfg.nodes()[conflict.node].routine
+            )));
+        }
+        let mut hits_by_place: Vec<Vec<(u32, Witness)>> = vec![Vec::new(); icfg.place_count()];
+        for (number, profile) in profiles.iter().enumerate() {
+            for (witness, place) in profile.places().iter().enumerate() {
+                hits_by_place[place.position()].push((number as u32, Witness::new(witness)));
+            }
+        }
+        let mut hits = Vec::new();
+        let mut range = |place: Place| {
+            let first = hits.len() as u32;
+            hits.extend(&hits_by_place[place.position()]);
+            (first, hits.len() as u32)
+        };
+        let mut choosers = Choosers::default();
+        let mut nodes = Vec::with_capacity(icfg.nodes().len());
+        for (node, data) in icfg.nodes().iter() {
+            let mut ways = icfg.ways_of(node);
+            let is_predicate = ways.len() > 1;
+            let way = match (is_predicate, ways.next()) {
+                (true, _) => choosers.add(icfg, &analysis, node),
+                (false, Some(way)) => way.position() as u32,
+                (false, None) => u32::MAX,
+            };
+            let hits = range(icfg.place_of_node(node));
+            nodes.push(NodeRow { hits, way, is_predicate, landing: data.landing });
+        }
+        let has_landings = |node: Node| icfg.routines()[icfg.nodes()[node].routine].has_landings;
+        let ways = icfg.ways().iter().map(|(way, data)| {
+            let entry = |routine: Routine| icfg.routines()[routine].entry.position() as u32;
+            let mut row = WayRow {
+                hits: range(icfg.place_of_way(way)),
+                action: Action::End,
+                pops_landing: false,
+                target: 0,
+                back: NO_NODE,
+                callee: Routine::new(0),
+            };
+            match data.kind {
+                WayKind::Step(to) => {
+                    (row.action, row.target) = (Action::Step, to.position() as u32)
+                }
+                WayKind::Call { callee, back } => {
+                    (row.action, row.target, row.callee) = (Action::Call, entry(callee), callee);
+                    row.back = back.position() as u32;
+                }
+                WayKind::Tail(callee) => {
+                    (row.action, row.target, row.callee) = (Action::Tail, entry(callee), callee);
+                }
+                WayKind::Return => {
+                    (row.action, row.pops_landing) = (Action::Return, has_landings(data.from));
+                }
+                WayKind::Leave => row.action = Action::Leave,
+                WayKind::End => {}
+            }
+            row
+        });
+        let ways = ways.collect();
+        let ends_unseen = icfg.ways().indices().map(|way| analysis.can_end_unseen(way)).collect();
+        Ok(Self {
+            nodes,
+            ways,
+            hits,
+            choosers: choosers.choosers,
+            entries: choosers.entries,
+            choices: choosers.choices,
+            ends_unseen,
+            firsts: analysis.into_firsts(),
+            routine_of: icfg.nodes().values().map(|data| data.routine).collect(),
+            routines: icfg.routines().values().map(|it| (it.entry, it.has_landings)).collect(),
+            profiles: profiles.to_vec(),
+            landing_at: icfg.nodes().values().map(|data| data.landing).collect(),
+        })
+    }
+
+    /// How many partial traces there have to be.
+    pub fn profile_count(&self) -> usize {
+        self.profiles.len()
+    }
+
+    pub(super) fn entry(&self, routine: Routine) -> Node {
+        self.routines[routine.position()].0
+    }
+
+    pub(super) fn first_node(&self) -> Node {
+        Node::new(0)
+    }
+
+    #[inline]
+    pub(super) fn has_landings(&self, routine: Routine) -> bool {
+        self.routines[routine.position()].1
+    }
+
+    pub(super) fn routine(&self, node: Node) -> Routine {
+        self.routine_of[node.position()]
+    }
+
+    #[inline]
+    pub(super) fn node(&self, node: Node) -> &'_ NodeRow {
+        &self.nodes[node.position()]
+    }
+
+    #[inline]
+    pub(super) fn way(&self, way: u32) -> &'_ WayRow {
+        &self.ways[way as usize]
+    }
+
+    #[inline]
+    pub(super) fn hit(&self, hit: u32) -> (usize, Witness) {
+        let (profile, witness) = self.hits[hit as usize];
+        (profile as usize, witness)
+    }
+
+    /// The landing that a witness is.
+    pub(super) fn landing(&self, profile: usize, witness: Witness) -> Option<Node> {
+        let place = self.profiles[profile].places().get(witness.position())?;
+        let is_landing = *self.landing_at.get(place.position())?;
+        is_landing.then(|| Node::new(place.position()))
+    }
+
+    /// The way that the deciding profile's next witness means; nothing if there
+    /// is no such profile or it does not know. With the profile that was asked.
+    #[inline]
+    pub(super) fn choose(&self, node: Node, heads: &[Event]) -> (Option<usize>, Option<u32>) {
+        let chooser = &self.choosers[self.nodes[node.position()].way as usize];
+        if chooser.profile == NO_PROFILE {
+            return (None, None);
+        }
+        let profile = chooser.profile as usize;
+        let head = heads[profile].witness.position() as u32;
+        let slot = head.wrapping_mul(chooser.multiplier) >> chooser.shift;
+        let entry = self.entries[(chooser.first + slot) as usize];
+        if entry.witness == head && head != CUT {
+            return (Some(profile), Some(entry.way));
+        }
+        let way = Way::new(chooser.other as usize);
+        let agrees = self.agrees(profile, way, head) && head != CUT;
+        (Some(profile), agrees.then_some(chooser.other))
+    }
+
+    #[inline]
+    fn agrees(&self, profile: usize, way: Way, head: u32) -> bool {
+        let firsts = &self.firsts[profile];
+        match head {
+            CUT => true,
+            END => firsts.can_end(way),
+            witness => firsts.contains(way, Witness::new(witness as usize)),
+        }
+    }
+
+    /// The ways of a predicate that agree with all heads.
+    pub(super) fn possible(
+        &self,
+        node: Node,
+        heads: &[Event],
+    ) -> impl Iterator<Item = u32> + use<'_> {
+        let heads: Vec<u32> = heads.iter().map(|head| head.witness.position() as u32).collect();
+        let all_ended = heads.iter().all(|&head| head == END);
+        let (first, end) = self.choices[self.nodes[node.position()].way as usize];
+        (first..end).filter(move |&way| {
+            let mut heads = heads.iter().enumerate();
+            heads.all(|(profile, &head)| self.agrees(profile, Way::new(way as usize), head))
+                && (!all_ended || self.ends_unseen[way as usize])
+        })
+    }
+}
+
+#[derive(Default)]
+struct Choosers {
+    choosers: Vec<Chooser>,
+    entries: Vec<Entry>,
+    choices: Vec<(u32, u32)>,
+}
+
+/// No witness has this number, and no trace ends with it.
+const NOTHING: Entry = Entry { witness: CUT, way: 0 };
+
+impl Choosers {
+    fn add(&mut self, icfg: &Icfg, analysis: &Analysis<'_>, node: Node) -> u32 {
+        let ways: Vec<Way> = icfg.ways_of(node).collect();
+        let (first, last) = (ways[0].position() as u32, ways[ways.len() - 1].position() as u32);
+        let decides_all = |firsts: &FirstWitnesses| {
+            pairs(icfg, node).all(|pair| firsts.are_disjoint(pair.one, pair.other))
+        };
+        let size = |firsts: &FirstWitnesses, way: Way| bit_rows::ones(firsts.row(way)).count();
+        // Of the profiles that decide, the one with the smallest table.
+        let found = analysis.firsts().iter().enumerate().filter(|(_, it)| decides_all(it));
+        let found = found.min_by_key(|(_, firsts)| {
+            let sizes = ways.iter().map(|&way| size(firsts, way));
+            sizes.clone().sum::<usize>() - sizes.max().unwrap_or(0)
+        });
+        let chooser = match found {
+            None => {
+                Chooser { profile: NO_PROFILE, multiplier: 0, shift: 0, first: 0, other: first }
+            }
+            Some((profile, firsts)) => {
+                let other = *ways.iter().max_by_key(|&&way| size(firsts, way)).unwrap_or(&ways[0]);
+                let entries: Vec<Entry> = ways
+                    .iter()
+                    .filter(|&&way| way != other)
+                    .flat_map(|&way| {
+                        let row = bit_rows::ones(firsts.row(way));
+                        row.map(move |bit| {
+                            let witness = if bit == firsts.end() { END } else { bit as u32 };
+                            Entry { witness, way: way.position() as u32 }
+                        })
+                    })
+                    .collect();
+                let first = self.entries.len() as u32;
+                let (multiplier, shift, table) = hash_without_collisions(&entries);
+                self.entries.extend(table);
+                let other = other.position() as u32;
+                Chooser { profile: profile as u32, multiplier, shift, first, other }
+            }
+        };
+        self.choosers.push(chooser);
+        self.choices.push((first, last + 1));
+        self.choosers.len() as u32 - 1
+    }
+}
+
+/// A multiplier and a shift that give every entry a slot of its own.
+fn hash_without_collisions(entries: &[Entry]) -> (u32, u32, Vec<Entry>) {
+    let mut bits = (entries.len().max(2)).next_power_of_two().trailing_zeros();
+    loop {
+        let mut multiplier = 0x9e37_79b1u32;
+        for _ in 0..64 {
+            let mut table = vec![NOTHING; 1 << bits];
+            let fits = entries.iter().all(|&entry| {
+                let slot = entry.witness.wrapping_mul(multiplier) >> (32 - bits);
+                let slot = &mut table[slot as usize];
+                let is_free = slot.witness == CUT;
+                *slot = entry;
+                is_free
+            });
+            if fits {
+                return (multiplier, 32 - bits, table);
+            }
+            multiplier = multiplier.wrapping_mul(0x85eb_ca6b) | 1;
+        }
+        bits += 1;
+    }
+}

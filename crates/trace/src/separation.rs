@@ -1,0 +1,334 @@
+//! Telling two ways of a predicate apart in one profile, as cheaply as may be.
+//!
+//! Given the witnesses that a profile has already, which others does it need so
+//! that the first witnesses of ways *a* and *b* of predicate *p* are disjoint?
+//! Let the *region* of a way be what can be passed from it, in the same
+//! activation, without meeting a witness.
+//!
+//! 1. If *a* leads back to *p* it can be followed by *b*, so a witness has to
+//!    stand on every way from *a* back to *p*: a cheapest cut. Likewise for *b*.
+//! 2. Where the regions still meet, or meet the same witnesses, one of the two is
+//!    cut from what they share, whichever is cheaper. What is cut is in the region
+//!    of one way only, so the other cannot meet the new witnesses.
+//! 3. Where there is no such cut, the two ways themselves become witnesses, or
+//!    the entries they lead to: then their first witnesses are these, whatever
+//!    else there is.
+//!
+//! Callees and callers are as they were when first witnesses were last computed:
+//! new witnesses in them are not seen. Plans are therefore verified with first
+//! witnesses computed anew, and repaired, until nothing is left ([`crate::planning`]).
+//!
+//! Cost: a search over the region and a cut, within one routine.
+
+use std::collections::BTreeMap;
+
+use backtrail_graph::Index;
+use fixedbitset::FixedBitSet;
+
+use crate::bit_rows;
+use crate::distribution::{Costs, Profile};
+use crate::first_witness::FirstWitnesses;
+use crate::icfg::{Icfg, Node, Place, Way, WayKind};
+use crate::min_cut::{Network, UNCUTTABLE};
+use crate::realizability::Conflict;
+
+/// A profile under construction.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    /// Its witnesses now.
+    pub chosen: FixedBitSet,
+    /// As of when first witnesses were computed.
+    pub known: Profile,
+    pub firsts: FirstWitnesses,
+}
+
+impl Draft {
+    /// The witnesses every profile has.
+    pub fn new(icfg: &Icfg, costs: &Costs) -> Self {
+        let mut chosen = FixedBitSet::with_capacity(icfg.place_count());
+        chosen.extend(costs.forced().iter().map(|place| place.position()));
+        let known = Profile::new(icfg, costs.forced().iter().copied());
+        let firsts = FirstWitnesses::new(icfg, &known);
+        Self { chosen, known, firsts }
+    }
+
+    /// Computes first witnesses anew; whether anything had changed.
+    pub fn refresh(&mut self, icfg: &Icfg) -> bool {
+        let known = Profile::new(icfg, self.chosen.ones().map(Place::new));
+        let changed = known != self.known;
+        if changed {
+            self.firsts = FirstWitnesses::new(icfg, &known);
+            self.known = known;
+        }
+        changed
+    }
+
+    pub fn len(&self) -> usize {
+        self.chosen.count_ones(..)
+    }
+
+    pub fn cost(&self, costs: &Costs) -> u64 {
+        self.chosen.ones().map(|place| costs.weight(Place::new(place))).sum()
+    }
+}
+
+/// What can be passed from a way without meeting a witness.
+struct Region {
+    /// Nodes passed, in the order they were found.
+    nodes: Vec<Node>,
+    contains: FixedBitSet,
+    /// First witnesses known to [`Draft::firsts`], and END.
+    hits: Vec<u64>,
+    /// First witnesses chosen since.
+    new_hits: FixedBitSet,
+}
+
+struct Separator<'a> {
+    icfg: &'a Icfg,
+    costs: &'a Costs,
+    draft: &'a Draft,
+    /// The draft's witnesses and those added here.
+    chosen: FixedBitSet,
+    added: Vec<Place>,
+}
+
+/// The witnesses to add to `draft` so that the two ways are told apart.
+pub(crate) fn separate(
+    icfg: &Icfg,
+    costs: &Costs,
+    draft: &Draft,
+    pairs: &[Conflict],
+) -> Vec<Place> {
+    let chosen = draft.chosen.clone();
+    let mut separator = Separator { icfg, costs, draft, chosen, added: Vec::new() };
+    for &pair in pairs {
+        separator.separate(pair);
+    }
+    separator.added
+}
+
+/// The witnesses that tell the two ways apart whatever else there is.
+pub(crate) fn witnesses_of_ways(icfg: &Icfg, costs: &Costs, pair: Conflict) -> [Option<Place>; 2] {
+    [pair.one, pair.other].map(|way| {
+        let own = icfg.place_of_way(way);
+        if costs.is_observable(own) {
+            return Some(own);
+        }
+        let node = match icfg.ways()[way].kind {
+            WayKind::Step(to) => to,
+            WayKind::Call { callee, .. } | WayKind::Tail(callee) => icfg.routines()[callee].entry,
+            // Landings are witnesses already.
+            WayKind::Return | WayKind::End | WayKind::Leave => return None,
+        };
+        Some(icfg.place_of_node(node)).filter(|&place| costs.is_observable(place))
+    })
+}
+
+impl Separator<'_> {
+    fn add(&mut self, place: Place) {
+        if !self.chosen.put(place.position()) {
+            self.added.push(place);
+        }
+    }
+
+    fn separate(&mut self, pair: Conflict) {
+        let (one, other) = (self.region(pair.one), self.region(pair.other));
+        if self.are_apart(&one, &other) {
+            return;
+        }
+        let at = pair.node.position();
+        for (way, region) in [(pair.one, &one), (pair.other, &other)] {
+            if region.contains.contains(at) {
+                // What was cut for the first may have cut the second.
+                let region = self.region(way);
+                if region.contains.contains(at) {
+                    let cut = self.cut(way, &region, |node| node == pair.node, |_| false);
+                    for place in cut.map(|(_, places)| places).unwrap_or_default() {
+                        self.add(place);
+                    }
+                }
+            }
+        }
+        let (one, other) = (self.region(pair.one), self.region(pair.other));
+        if self.are_apart(&one, &other) {
+            return;
+        }
+        let leads_back = one.contains.contains(at) || other.contains.contains(at);
+        let cuts =
+            [(pair.one, &one, &other), (pair.other, &other, &one)].map(|(way, region, against)| {
+                let shared = |node: Node| against.contains.contains(node.position());
+                let shared_way = |way: Way| !self.way_is_apart(way, against);
+                self.cut(way, region, shared, shared_way)
+            });
+        let cheapest = cuts.into_iter().flatten().min_by_key(|(cost, _)| *cost);
+        if let Some((_, places)) = cheapest.filter(|_| !leads_back) {
+            places.into_iter().for_each(|place| self.add(place));
+            let (one, other) = (self.region(pair.one), self.region(pair.other));
+            if self.are_apart(&one, &other) {
+                return;
+            }
+        }
+        for place in witnesses_of_ways(self.icfg, self.costs, pair).into_iter().flatten() {
+            self.add(place);
+        }
+    }
+
+    fn are_apart(&self, one: &Region, other: &Region) -> bool {
+        bit_rows::are_disjoint(&one.hits, &other.hits) && one.new_hits.is_disjoint(&other.new_hits)
+    }
+
+    /// Notes that a witness is met.
+    fn hit(&self, place: Place, region: &mut Region) {
+        match self.draft.known.witness(place) {
+            Some(witness) => bit_rows::insert(&mut region.hits, witness.position()),
+            None => region.new_hits.insert(place.position()),
+        }
+    }
+
+    /// What `way` meets; the node it goes on at, if it meets nothing first.
+    fn pass(&self, way: Way, region: &mut Region) -> Option<Node> {
+        let place = self.icfg.place_of_way(way);
+        if self.chosen.contains(place.position()) {
+            self.hit(place, region);
+            return None;
+        }
+        let firsts = &self.draft.firsts;
+        let data = self.icfg.ways()[way];
+        let routine = self.icfg.nodes()[data.from].routine;
+        let mut meet = |set: &[u64]| {
+            bit_rows::unite(&mut region.hits, set);
+            bit_rows::remove(&mut region.hits, firsts.pass());
+        };
+        let next = match data.kind {
+            WayKind::Step(to) => Some(to),
+            WayKind::Call { callee, .. } | WayKind::Tail(callee) => {
+                let entry = self.icfg.place_of_node(self.icfg.routines()[callee].entry);
+                if self.chosen.contains(entry.position()) {
+                    self.hit(entry, region);
+                    return None;
+                }
+                let inside = firsts.within(callee);
+                meet(inside);
+                if !bit_rows::contains(inside, firsts.pass()) {
+                    return None;
+                }
+                match data.kind {
+                    WayKind::Call { back, .. } => Some(back),
+                    _ => {
+                        meet(firsts.after(routine));
+                        None
+                    }
+                }
+            }
+            WayKind::Return => {
+                meet(firsts.after(routine));
+                None
+            }
+            WayKind::End => {
+                bit_rows::insert(&mut region.hits, firsts.end());
+                None
+            }
+            WayKind::Leave => {
+                for &landing in self.icfg.landings() {
+                    self.hit(self.icfg.place_of_node(landing), region);
+                }
+                None
+            }
+        }?;
+        let place = self.icfg.place_of_node(next);
+        if self.chosen.contains(place.position()) {
+            self.hit(place, region);
+            return None;
+        }
+        Some(next)
+    }
+
+    fn empty_region(&self) -> Region {
+        Region {
+            nodes: Vec::new(),
+            contains: FixedBitSet::with_capacity(self.icfg.nodes().len()),
+            hits: vec![0; self.draft.firsts.after(self.icfg.roots()[0]).len()],
+            new_hits: FixedBitSet::with_capacity(self.icfg.place_count()),
+        }
+    }
+
+    fn region(&self, way: Way) -> Region {
+        let mut region = self.empty_region();
+        let mut waiting: Vec<Node> = self.pass(way, &mut region).into_iter().collect();
+        while let Some(node) = waiting.pop() {
+            if region.contains.put(node.position()) {
+                continue;
+            }
+            region.nodes.push(node);
+            for way in self.icfg.ways_of(node) {
+                waiting.extend(self.pass(way, &mut region));
+            }
+        }
+        region
+    }
+
+    /// Whether what a single way meets is not met in `against`.
+    fn way_is_apart(&self, way: Way, against: &Region) -> bool {
+        let mut alone = self.empty_region();
+        self.pass(way, &mut alone);
+        self.are_apart(&alone, against)
+    }
+
+    /// The cheapest witnesses in the region of `way` that stand before all nodes
+    /// that are `shared` and all ways with something to meet that is.
+    fn cut(
+        &self,
+        way: Way,
+        region: &Region,
+        shared: impl Fn(Node) -> bool,
+        shared_way: impl Fn(Way) -> bool,
+    ) -> Option<(u64, Vec<Place>)> {
+        const SOURCE: usize = 0;
+        const SINK: usize = 1;
+        let numbers: BTreeMap<Node, usize> =
+            region.nodes.iter().enumerate().map(|(number, &node)| (node, number)).collect();
+        let mut network = Network::new(2 + 2 * region.nodes.len());
+        let mut places = Vec::new();
+        let capacity = |place: Place| match self.costs.is_observable(place) {
+            // What is never passed is not quite free: fewer witnesses are better.
+            true => self.costs.weight(place).saturating_mul(1 << 8).saturating_add(1).min(1 << 48),
+            false => UNCUTTABLE,
+        };
+        for (number, &node) in region.nodes.iter().enumerate() {
+            let place = self.icfg.place_of_node(node);
+            network.add(2 + 2 * number, 3 + 2 * number, capacity(place));
+            places.push(place);
+        }
+        let mut add_way = |way: Way, from: usize| {
+            let place = self.icfg.place_of_way(way);
+            if self.chosen.contains(place.position()) {
+                if shared_way(way) {
+                    network.add(from, SINK, UNCUTTABLE);
+                    places.push(place);
+                }
+                return;
+            }
+            let mut met = self.empty_region();
+            let next = self.pass(way, &mut met);
+            let into = next.filter(|&next| !shared(next)).map(|next| 2 + 2 * numbers[&next]);
+            if shared_way(way) || next.is_some_and(&shared) {
+                network.add(from, SINK, capacity(place));
+                places.push(place);
+            } else if let Some(into) = into {
+                network.add(from, into, capacity(place));
+                places.push(place);
+            }
+        };
+        add_way(way, SOURCE);
+        for (number, &node) in region.nodes.iter().enumerate() {
+            if !shared(node) {
+                for way in self.icfg.ways_of(node) {
+                    add_way(way, 3 + 2 * number);
+                }
+            }
+        }
+        let (_, cut) = network.min_cut(SOURCE, SINK)?;
+        let places: Vec<Place> = cut.into_iter().map(|edge| places[edge / 2]).collect();
+        Some((places.iter().map(|&place| self.costs.weight(place)).sum(), places))
+    }
+}

@@ -1,0 +1,155 @@
+//! What is accepted can be put together, for every execution; the source's
+//! counter-examples are rejected.
+
+mod random_icfg;
+
+use backtrail_graph::Index;
+use backtrail_trace::distribution::Profile;
+use backtrail_trace::icfg::{Builder, Icfg, Node, Place, Role, WayKind};
+use backtrail_trace::realizability::Analysis;
+use backtrail_trace::rebuild::Tables;
+use fastrand::Rng;
+use random_icfg::{
+    Features, Size, check_rebuilt, executions, graph, graph_count, has_twins, loop_free_standing,
+    random_execution,
+};
+
+/// A profile of nodes.
+fn of_nodes(icfg: &Icfg, nodes: &[usize]) -> Profile {
+    Profile::new(icfg, nodes.iter().map(|&node| icfg.place_of_node(Node::new(node))))
+}
+
+fn random_profiles(icfg: &Icfg, rng: &mut Rng) -> Vec<Profile> {
+    let density = rng.usize(1..=2);
+    (0..rng.usize(1..=3))
+        .map(|_| {
+            let places = (0..icfg.place_count()).map(Place::new);
+            Profile::new(icfg, places.filter(|_| rng.usize(0..5) < density).collect::<Vec<_>>())
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_accepted_is_rebuilt_and_what_is_rejected_seldom_could_be() {
+    let (mut accepted, mut rejected, mut rebuilt, mut without_twins) = (0u64, 0u64, 0u64, 0u64);
+    for seed in 0..graph_count(1500) {
+        let mut rng = Rng::with_seed(seed);
+        let features = Features { hubs: seed % 2 == 0, leaves: seed % 4 == 0 };
+        let icfg = graph(&mut rng, Size { routines: 3, nodes: 4 }, features);
+        let all = executions(&icfg, 11, 400);
+        for _ in 0..2 {
+            let profiles = random_profiles(&icfg, &mut rng);
+            match Tables::new(&icfg, &profiles) {
+                Ok(tables) => {
+                    accepted += 1;
+                    for execution in &all {
+                        check_rebuilt(&tables, &icfg, &profiles, execution);
+                        rebuilt += 1;
+                    }
+                    for _ in 0..4 {
+                        if let Some(execution) = random_execution(&icfg, &mut rng, 60) {
+                            check_rebuilt(&tables, &icfg, &profiles, &execution);
+                            rebuilt += 1;
+                        }
+                    }
+                }
+                Err(_) => {
+                    rejected += 1;
+                    without_twins += u64::from(!has_twins(&icfg, &profiles, &all));
+                }
+            }
+        }
+    }
+    println!(
+        "{accepted} accepted, {rebuilt} executions of them rebuilt; {rejected} rejected, of which \
+         {without_twins} without two executions alike among the short ones"
+    );
+    assert!(accepted > rejected / 20 && rebuilt > 5 * accepted, "{accepted} accepted, {rebuilt}");
+}
+
+/// A loop around an if: entry 0, head 1, branch 2 to 3 or 4, joined in 5, exit 6.
+fn loop_around_if() -> Icfg {
+    let edges = [(0, 1), (1, 2), (1, 6), (2, 3), (2, 4), (3, 5), (4, 5), (5, 1)];
+    loop_free_standing(7, &edges)
+}
+
+#[test]
+fn branches_of_a_loop_in_different_profiles_are_rejected() {
+    let icfg = loop_around_if();
+    let check = |profiles: &[&[usize]]| {
+        let profiles: Vec<Profile> = profiles.iter().map(|nodes| of_nodes(&icfg, nodes)).collect();
+        let accepted = Analysis::new(&icfg, &profiles).is_realizable();
+        assert_eq!(accepted, !has_twins(&icfg, &profiles, &executions(&icfg, 14, 5000)));
+        accepted
+    };
+    // Figure 1: all blocks, dealt out to three profiles.
+    assert!(!check(&[&[0, 1, 2, 5], &[3, 6], &[4]]));
+    // Figure 2: the two that matter, one each.
+    assert!(!check(&[&[3], &[4]]));
+    // Both in one profile; or each together with a witness of the loop.
+    assert!(check(&[&[3, 4]]));
+    assert!(check(&[&[3, 2], &[4, 2]]));
+    // The exit may be told by another profile only if that breaks the loop.
+    assert!(!check(&[&[3], &[5]]));
+    assert!(check(&[&[3, 5], &[1]]));
+}
+
+/// Figure 3: foo calls bar in a loop, bar has an if.
+#[test]
+fn a_call_in_a_loop_and_a_branch_of_its_callee_in_different_profiles_are_rejected() {
+    let mut builder = Builder::new();
+    let (foo, bar) = (builder.routine(), builder.routine());
+    let f: Vec<Node> = (0..5).map(|it| builder.node(foo, Role::Block(it))).collect();
+    let b: Vec<Node> = (0..5).map(|it| builder.node(bar, Role::Block(10 + it))).collect();
+    let (entry, head, call, returned, exit) = (f[0], f[1], f[2], f[3], f[4]);
+    for (from, to) in [(entry, head), (head, call), (head, exit), (returned, head)] {
+        builder.way(from, WayKind::Step(to));
+    }
+    builder.way(call, WayKind::Call { callee: bar, back: returned });
+    builder.way(exit, WayKind::Return);
+    // entry, b1, b3 or b4, exit.
+    for (from, to) in [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4)] {
+        builder.way(b[from], WayKind::Step(b[to]));
+    }
+    builder.way(b[4], WayKind::Return);
+    builder.root(foo);
+    let icfg = builder.build().unwrap();
+    let all = executions(&icfg, 24, 5000);
+    let check = |profiles: &[&[Node]]| {
+        let profiles: Vec<Profile> = profiles
+            .iter()
+            .map(|nodes| Profile::new(&icfg, nodes.iter().map(|&it| icfg.place_of_node(it))))
+            .collect();
+        let accepted = Analysis::new(&icfg, &profiles).is_realizable();
+        assert_eq!(accepted, !has_twins(&icfg, &profiles, &all));
+        accepted
+    };
+    assert!(!check(&[&[call], &[b[3]]]));
+    assert!(check(&[&[call, b[3]]]));
+    // One more witness in bar, on the other side, mends it.
+    assert!(check(&[&[call], &[b[3], b[2]]]));
+}
+
+#[test]
+fn a_run_that_may_end_in_a_call_is_told_from_one_that_goes_on() {
+    let mut builder = Builder::new();
+    let main = builder.routine();
+    let first = builder.node(main, Role::Block(0));
+    let hub = builder.node(main, Role::Hub);
+    let second = builder.node(main, Role::Piece);
+    builder.way(first, WayKind::Step(hub));
+    builder.way(hub, WayKind::Step(second));
+    builder.way(hub, WayKind::End);
+    builder.way(second, WayKind::Return);
+    builder.root(main);
+    let icfg = builder.build().unwrap();
+    let accepts = |places: &[Place]| {
+        let profile = Profile::new(&icfg, places.iter().copied());
+        Analysis::new(&icfg, &[profile]).is_realizable()
+    };
+    assert!(!accepts(&[]));
+    assert!(!accepts(&[icfg.place_of_node(first)]));
+    assert!(accepts(&[icfg.place_of_node(second)]));
+    let end = icfg.ways_of(hub).nth(1).unwrap();
+    assert!(accepts(&[icfg.place_of_way(end)]));
+}
