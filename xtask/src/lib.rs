@@ -13,6 +13,7 @@ pub mod csmith;
 pub mod demo;
 pub mod layers;
 pub mod packages;
+pub mod readers;
 pub mod setup;
 pub mod stages;
 pub mod suite;

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{bench, corpus, csmith, demo, packages::Need, setup, suite, terminal, tidy, workspace};
+use xtask::{
+    bench, corpus, csmith, demo, packages::Need, readers, setup, suite, terminal, tidy, workspace,
+};
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
 #[derive(Parser)]
@@ -28,7 +30,7 @@ enum Verb {
     Test(suite::Options),
     /// Fetch, build and check real programs, and write docs/corpus.md
     Corpus(corpus::Options),
-    /// Compare random programs
+    /// Random programs, and random inputs of readers
     #[command(subcommand)]
     Fuzz(Fuzz),
     /// Measure what Backtrail costs
@@ -42,6 +44,8 @@ enum Verb {
 enum Fuzz {
     /// C programs that csmith writes, by seed
     Csmith(csmith::Options),
+    /// Inputs of everything that reads files, chosen by coverage
+    Readers(readers::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -63,6 +67,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Test(options) => suite::run(&options),
         Verb::Corpus(options) => corpus::run(&options),
         Verb::Fuzz(Fuzz::Csmith(options)) => csmith::run(&options),
+        Verb::Fuzz(Fuzz::Readers(options)) => readers::run(&options),
         Verb::Bench(bench) => bench::run(&bench),
         Verb::Tidy => tidy::run(&workspace::root()),
     }
