@@ -170,6 +170,13 @@ pub fn edit(bytes: &[u8], edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
             .ok_or_else(|| corrupt("a section lies outside the file"))
     };
     let mut table = contents(&sections[names])?.to_vec();
+    // As the specification has it: the first name is empty, and each is ended.
+    if sections[names].kind != elf::SHT_STRTAB.0
+        || table.first() != Some(&0)
+        || table.last() != Some(&0)
+    {
+        return Err(corrupt("the names of its sections are no table of strings"));
+    }
     for section in &mut sections {
         let name = name_in(&table, section.name);
         if edit.remove.iter().any(|removed| removed.as_bytes() == name) {
