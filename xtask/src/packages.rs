@@ -62,6 +62,7 @@ pub const PACKAGES: &[Package] = &[
         "util-linux",
         "setarch: the same addresses in two runs; script: a terminal",
     ),
+    package(Need::Test, "gdb", "shows the stacks of cores, against which ours are checked"),
     package(Need::Test, "lcov", "genhtml renders exported line counts"),
     package(Need::Test, "graphviz", "dot draws exported graphs"),
     package(Need::Test, "golang-go", "`go tool pprof` reads exported profiles"),

@@ -37,6 +37,8 @@ pub struct CoreFile {
     pub segments: Vec<Segment>,
     /// What is wrong with the file, in sentences.
     pub remarks: Vec<String>,
+    /// Whether all of the mappings are known.
+    pub(crate) complete: bool,
     /// The bytes, expanded.
     pub(crate) file: File,
     /// How many there are.
@@ -96,6 +98,7 @@ impl CoreFile {
             notes: Notes::default(),
             segments: Vec::new(),
             remarks,
+            complete: true,
             file,
             length,
         };
@@ -135,6 +138,7 @@ impl CoreFile {
         }
         let there = self.length.saturating_sub(offset) / PROGRAM_HEADER;
         if there < count {
+            self.complete = false;
             self.remarks.push(format!(
                 "the core is truncated: it ends within its headers, after {there} of {count} \
                  segments"

@@ -54,6 +54,8 @@ pub struct Load {
     pub offset: u64,
     /// How long it is there.
     pub in_file: u64,
+    /// Whether it is code.
+    pub executable: bool,
 }
 
 /// A section: its address and its contents, decompressed.
@@ -138,6 +140,7 @@ impl Image {
                     size: load.p_memsz(LE),
                     offset: load.p_offset(LE),
                     in_file: load.p_filesz(LE),
+                    executable: load.p_flags(LE).0 & elf::PF_X.0 != 0,
                 })
                 .collect();
             let place = header.e_phoff(LE);
@@ -193,6 +196,14 @@ impl Image {
         }
         let cache = ReadCache::new(stream);
         use_it(&Parsed::parse(&cache)?)
+    }
+
+    /// Whether the part of the file at an offset is loaded as code.
+    pub(crate) fn is_code(&self, offset: u64) -> bool {
+        self.loads.iter().any(|load| {
+            let start = load.offset & !0xfff;
+            load.executable && (start..load.offset.saturating_add(load.in_file)).contains(&offset)
+        })
     }
 
     /// The lowest address of what is loaded, rounded down to a page.

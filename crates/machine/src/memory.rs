@@ -53,6 +53,8 @@ pub struct Memory {
     length: u64,
     segments: Vec<Segment>,
     backing: Vec<Backing>,
+    /// Whether all mappings are known.
+    pub(crate) complete: bool,
     pages: RefCell<HashMap<u64, Result<Page, Absent>>>,
 }
 
@@ -66,7 +68,14 @@ impl Memory {
     /// The memory whose dumped part is in `file`, which is `length` bytes long;
     /// `segments` are sorted and do not overlap.
     pub(crate) fn new(file: File, length: u64, segments: Vec<Segment>) -> Self {
-        Self { file, length, segments, backing: Vec::new(), pages: RefCell::default() }
+        Self {
+            file,
+            length,
+            segments,
+            backing: Vec::new(),
+            complete: true,
+            pages: RefCell::default(),
+        }
     }
 
     /// What is not in the core between these addresses is in `file`, from
@@ -75,6 +84,28 @@ impl Memory {
         let place = self.backing.partition_point(|backing| backing.range.start < range.start);
         self.backing.insert(place, Backing { range, file, offset });
         self.pages.get_mut().clear();
+    }
+
+    /// These addresses were mapped, too, as far as no segment says so: gcore
+    /// leaves out segments of which it writes nothing.
+    pub(crate) fn add_mapping(&mut self, range: Range<u64>, executable: bool) {
+        let place = self.segments.partition_point(|segment| segment.start < range.start);
+        let before = place.checked_sub(1).map_or(0, |before| self.segments[before].end());
+        let start = range.start.max(before);
+        let next = self.segments.get(place).map_or(u64::MAX, |segment| segment.start);
+        let end = range.end.min(next);
+        if start < end {
+            let segment = Segment {
+                start,
+                size: end - start,
+                offset: 0,
+                dumped: 0,
+                writable: false,
+                executable,
+            };
+            self.segments.insert(place, segment);
+            self.pages.get_mut().clear();
+        }
     }
 
     /// The mappings, by address.

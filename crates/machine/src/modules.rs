@@ -118,10 +118,14 @@ impl Modules {
             modules.add_executable(executable, notes)?;
         }
         for (range, number) in &modules.ranges {
-            let path = modules.list[*number].image.as_ref().and_then(Image::path);
-            let Some(file) = path.and_then(|path| File::open(path).ok()) else { continue };
             let mapped = notes.files.iter().find(|file| file.start == range.start);
-            if let Some(mapped) = mapped {
+            let Some(mapped) = mapped else { continue };
+            let image = modules.list[*number].image.as_ref();
+            // Of a file that is not there, any part may be code.
+            let code = image.is_none_or(|image| image.is_code(mapped.offset));
+            memory.add_mapping(range.clone(), code);
+            let path = image.and_then(Image::path);
+            if let Some(file) = path.and_then(|path| File::open(path).ok()) {
                 memory.add_backing(range.clone(), Rc::new(file), mapped.offset);
             }
         }

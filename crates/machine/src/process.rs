@@ -35,9 +35,10 @@ impl Process {
 
     /// From a core that was opened.
     pub fn new(core: CoreFile, options: &Options) -> Result<Self, Error> {
-        let CoreFile { notes, segments, remarks, file, length, .. } = core;
+        let CoreFile { notes, segments, remarks, complete, file, length, .. } = core;
         let folders = DebugFolders::new(&options.debug_folders);
         let mut memory = Memory::new(file, length, segments);
+        memory.complete = complete;
         let modules = Modules::find(&notes, &mut memory, options, &folders)?;
         Ok(Self { notes, memory, modules, remarks, folders })
     }

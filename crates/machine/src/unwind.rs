@@ -23,7 +23,7 @@
 //! A return address is that of the instruction behind the call, and may belong
 //! to another line or function. So what a frame was doing is looked up one byte
 //! before, unless the frame was interrupted: the innermost, and those that a
-//! signal interrupted.
+//! signal interrupted. What a handler returns to was never called either.
 
 mod apply;
 mod guess;
@@ -96,7 +96,8 @@ impl Frame {
     /// An address of the instruction that was being executed, for what is
     /// looked up about it.
     pub fn instruction(&self) -> u64 {
-        self.program_counter().wrapping_sub(u64::from(!self.interrupted))
+        let called = !self.interrupted && !self.signal;
+        self.program_counter().wrapping_sub(u64::from(called))
     }
 }
 

@@ -47,7 +47,13 @@ pub(super) fn caller(
         Stuck::Overwritten { target, registers: callers } => {
             registers = *callers;
             from = frame.end;
-            format!("its return address was overwritten: {target:#x} is no code")
+            if process.memory.complete {
+                format!("its return address was overwritten: {target:#x} is no code")
+            } else {
+                format!(
+                    "its return address is {target:#x}, and the core does not tell what is there"
+                )
+            }
         }
         Stuck::Circular => "its frame would end within the frame that it called".to_owned(),
     };
