@@ -210,8 +210,8 @@ pub struct Paths {
     /// Show long paths from beginning to end.
     #[arg(long)]
     pub full: bool,
-    /// Print JSON (schema backtrail.paths/1).
-    #[arg(long, conflicts_with_all = ["top", "full", "compare"])]
+    /// Print JSON (schema backtrail.paths/1, or backtrail.compare/1).
+    #[arg(long, conflicts_with_all = ["top", "full"])]
     pub json: bool,
     /// Write a page to DIR/index.html, complete in itself.
     #[arg(long, value_name = "DIR")]

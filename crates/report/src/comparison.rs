@@ -1,4 +1,6 @@
-//! Two profiles, compared, on a terminal.
+//! Two profiles, compared: as text here, as JSON in [`json`].
+
+pub mod json;
 
 use crate::name::compact;
 use crate::terminal::{Style, counted, harmless, number, shorten, table};
@@ -8,6 +10,10 @@ use crate::terminal::{Style, counted, harmless, number, shorten, table};
 pub struct Comparison {
     /// The two, by name and build.
     pub titles: [String; 2],
+    /// The programs' file names.
+    pub programs: [String; 2],
+    /// Their build ids, empty where there is none.
+    pub build_ids: [String; 2],
     /// Why counts are missing in either, if some are.
     pub incomplete: [Vec<String>; 2],
     /// Activations that did not reach the end of a path.
@@ -44,6 +50,10 @@ pub struct Limit {
 /// A function that changed.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
+    /// Its unit and name, as all documents write it.
+    pub id: String,
+    /// Its name for the linker.
+    pub linkage_name: String,
     /// Its name.
     pub name: String,
     /// How often its paths were taken.
@@ -66,8 +76,13 @@ pub struct Change {
 /// A path that changed.
 #[derive(Debug, Clone, Default)]
 pub struct PathChange {
-    /// Its lines and decisions; needed for the first [`PATHS`] only.
+    /// Its lines and decisions, in short; as text, needed for the first
+    /// [`PATHS`] only.
     pub chain: String,
+    /// Its lines as `file:line`; needed for JSON only.
+    pub lines: Vec<String>,
+    /// Its number in each function that has it.
+    pub ids: [Option<u64>; 2],
     /// How often it was taken.
     pub counts: [u64; 2],
     /// Its share of the function's executions, in percent.

@@ -47,6 +47,8 @@ pub fn run(args: &args::Paths, before: &Path, after: &Path) -> anyhow::Result<u8
     });
     let shown = Comparison {
         titles: [title(&profiles[0]), title(&profiles[1])],
+        programs: [0, 1].map(|side: usize| profiles[side].program.clone()),
+        build_ids: [0, 1].map(|side: usize| profiles[side].build_id.clone()),
         incomplete: [0, 1].map(|side: usize| profiles[side].incomplete.clone()),
         unfinished: [0, 1].map(|side: usize| sums[side].unfinished),
         executions: [0, 1].map(|side: usize| sums[side].executions),
@@ -55,14 +57,21 @@ pub fn run(args: &args::Paths, before: &Path, after: &Path) -> anyhow::Result<u8
         functions: comparison
             .functions
             .iter()
-            .map(|change| Change { finding: is_over(change), ..describe(&profiles, change) })
+            .map(|change| Change {
+                finding: is_over(change),
+                ..describe(&profiles, change, args.json)
+            })
             .collect(),
         unchanged: comparison.unchanged,
         limit,
     };
-    let text = comparison::render(&shown, args.top.unwrap_or(TOP), terminal());
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if args.json {
+        super::write_json(&mut out, &comparison::json::Document::new(&shown))?;
+    } else {
+        let text = comparison::render(&shown, args.top.unwrap_or(TOP), terminal());
+        out.write_all(text.as_bytes())?;
+    }
     out.flush()?;
     Ok(if findings > 0 { FINDING } else { 0 })
 }
@@ -99,7 +108,9 @@ fn name<'a>(profiles: &'a [Profile; 2], change: &FunctionChange) -> &'a str {
     function(profiles, change).map_or("", |(_, function)| &function.name)
 }
 
-fn describe(profiles: &[Profile; 2], change: &FunctionChange) -> Change {
+/// The change as it is shown, with the lines of all its paths if they are asked
+/// for.
+fn describe(profiles: &[Profile; 2], change: &FunctionChange, with_lines: bool) -> Change {
     let inexact = [0, 1].into_iter().any(|side: usize| {
         let exact = |place: usize| profiles[side].functions[place].edges_exact;
         change.functions[side].is_some_and(|place| !exact(place))
@@ -116,18 +127,33 @@ fn describe(profiles: &[Profile; 2], change: &FunctionChange) -> Change {
         Program { files: profiles[side].files.iter().map(file).collect(), ..Program::default() }
     });
     // As the side shows it that has it, the second if both do.
-    let chain = |path: &PathChange| {
+    let seen = |path: &PathChange| {
         let side = usize::from(path.paths[1].is_some());
         let function = shown[side].as_ref()?;
-        let words = chain::words(&files[side], function, &function.paths[path.paths[side]?]);
-        Some(words.join(" "))
+        Some((&files[side], function, &function.paths[path.paths[side]?]))
+    };
+    let chain = |path: &PathChange| {
+        let (files, function, path) = seen(path)?;
+        Some(chain::words(files, function, path).join(" "))
+    };
+    let lines = |path: &PathChange| {
+        let (files, function, path) = seen(path)?;
+        Some(chain::lines(files, function, path))
+    };
+    let id = |path: &PathChange, side: usize| {
+        Some(profiles[side].functions[change.functions[side]?].paths[path.paths[side]?].id)
     };
     let path = |(number, path): (usize, &PathChange)| comparison::PathChange {
         chain: if number < PATHS { chain(path).unwrap_or_default() } else { String::new() },
+        lines: if with_lines { lines(path).unwrap_or_default() } else { Vec::new() },
+        ids: [id(path, 0), id(path, 1)],
         counts: path.counts,
         shares: [share(path.counts[0], 0), share(path.counts[1], 1)],
     };
+    let [before, after] = &shown;
     Change {
+        id: after.as_ref().or(before.as_ref()).map_or(String::new(), |shown| shown.id.clone()),
+        linkage_name: name(profiles, change).to_owned(),
         name: demangle(name(profiles, change)),
         executions: change.executions,
         weight: change.blocks,
