@@ -55,8 +55,14 @@ fn in_a_browser_a_path_is_shown_beside_its_source() {
 
     let overall = dom(folder, "");
     assert!(overall.contains("class=\"script\""));
-    assert_eq!(overall.matches("class=\"path\"").count(), 9);
-    assert!(overall.contains("Choose a function or a path"));
+    // All paths, of which the hottest is chosen, beside its source.
+    assert_eq!(overall.matches("class=\"path\"").count(), 8);
+    assert_eq!(
+        overall.matches("class=\"path chosen\" tabindex=\"0\" data-p=\"0\"").count(),
+        1,
+        "{overall}"
+    );
+    assert!(overall.contains("Hottest paths") && overall.contains("class=\"row hit\""));
 
     // The second path of the hottest function.
     let chosen = dom(folder, "f0p1");

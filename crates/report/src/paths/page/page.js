@@ -27,6 +27,7 @@
   // The paths of each function, the hottest first, as they are in the list.
   const own = data.functions.map(() => []);
   data.paths.forEach((path, number) => own[path.f].push(number));
+  // The function whose paths are listed, or all; the path whose lines are marked.
   let chosen = null, path = null, shown = 0, listed = [];
 
   const chain = (path) => {
@@ -89,7 +90,7 @@
     pick("list").replaceChildren();
     if (chosen !== null) {
       const back = make("button", "back", "← all functions");
-      back.onclick = () => choose(null, null);
+      back.onclick = () => choose(null, path);
       pick("list").append(back);
     }
     more();
@@ -106,17 +107,21 @@
   const showSource = () => {
     const box = pick("source");
     box.replaceChildren();
-    if (chosen === null) {
-      box.append(make("div", "none", "Choose a function or a path: its lines are shown here."));
+    if (chosen === null && path === null) {
+      box.append(make("div", "none", "Nothing ran: there is no path to show."));
       pick("source-title").textContent = "Source";
       return;
     }
-    const item = data.functions[chosen];
+    const item = data.functions[chosen ?? data.paths[path].f];
     pick("source-title").textContent = item.name + " ";
     pick("source-title").append(make("span", "", item.place));
     pick("source-title").title = item.full;
     const facts = make("div", "facts");
-    const fact = (name, value) => facts.append(name + " ", make("b", "", value), "   ");
+    const fact = (name, value) => {
+      const element = make("span", "", name + " ");
+      element.append(make("b", "", value));
+      facts.append(element, " ");
+    };
     fact("entered", count(item.entries));
     if (item.inherited) fact("inherited", count(item.inherited));
     fact("unfinished", count(item.unfinished));
@@ -133,6 +138,8 @@
         marks.set(key, (marks.has(key) ? marks.get(key) + " " : "") + decision);
       }
     const counts = new Map(item.lines.map(([file, line, times]) => [file + ":" + line, times]));
+    // The counts take the room that the longest needs.
+    box.style.setProperty("--times", Math.max(0, ...item.lines.map(([, , times]) => count(times).length)) + "ch");
     const [ownFile, first, last] = item.range;
     const groups = [];
     if (first) groups.push([ownFile, first, last]);
@@ -163,7 +170,10 @@
         box.append(row);
       }
     });
-    if (target) target.scrollIntoView({ block: "center" }); else pick("source").parentElement.scrollTop = 0;
+    // Only this section scrolls: the page stays where it is.
+    const section = box.parentElement;
+    const above = target ? target.getBoundingClientRect().top - section.getBoundingClientRect().top : 0;
+    section.scrollTop = target ? section.scrollTop + above - section.clientHeight / 2 : 0;
   };
 
   const choose = (f, p, keepList) => {
@@ -179,7 +189,14 @@
     const found = /^#f(\d+)(?:p(\d+))?$/.exec(location.hash);
     const f = found && Number(found[1]) < data.functions.length ? Number(found[1]) : null;
     const p = found && found[2] !== undefined && Number(found[2]) < data.paths.length ? Number(found[2]) : null;
-    choose(f, f === null ? null : p ?? own[f][0] ?? null);
+    // Unless the address says otherwise, the hottest path is shown.
+    const hottest = f === null ? (data.paths.length ? 0 : null) : own[f][0] ?? null;
+    choose(f, f === null ? hottest : p ?? hottest);
+  };
+
+  // Where sections are below one another, what was asked for comes into view.
+  const bringSource = () => {
+    if (matchMedia("(max-width: 1000px)").matches) pick("source").parentElement.scrollIntoView();
   };
 
   // Clicks, and Enter as a click.
@@ -188,16 +205,19 @@
     if (!element) return;
     const number = Number(element.dataset.p);
     choose(data.paths[number].f, number, chosen !== null);
+    bringSource();
   };
   pick("list").addEventListener("click", onPath);
   const onRow = (event) => {
     const row = event.target.closest("tr[data-f]");
-    if (row) choose(Number(row.dataset.f), own[Number(row.dataset.f)][0] ?? null);
+    if (!row) return;
+    choose(Number(row.dataset.f), own[Number(row.dataset.f)][0] ?? null);
+    bringSource();
   };
   pick("functions").addEventListener("click", onRow);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { onPath(event); onRow(event); }
-    if (event.key === "Escape") choose(null, null);
+    if (event.key === "Escape") choose(null, path);
   });
 
   // Sorting by a column's values, which are in data-v.
