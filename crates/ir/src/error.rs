@@ -28,8 +28,7 @@ pub enum Error {
     NotAUnit,
     /// The bytes are a unit in another version of the format.
     #[error(
-        "the program model has format version {found}, this backtrail reads version {readable}: \
-         use the backtrail that built the program, or build it again"
+        "the program model has format version {found}, this backtrail reads version {readable}"
     )]
     Version {
         /// The version of the bytes.
@@ -38,10 +37,10 @@ pub enum Error {
         readable: u32,
     },
     /// The bytes end too early.
-    #[error("the program model is truncated: build the program again")]
+    #[error("the program model is truncated")]
     Truncated,
     /// The bytes are not what was written.
-    #[error("the program model is corrupt ({what}): build the program again")]
+    #[error("the program model is corrupt ({what})")]
     Corrupt {
         /// What does not fit.
         what: &'static str,
