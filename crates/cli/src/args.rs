@@ -1,5 +1,7 @@
 //! The words of the command line.
 
+pub mod copies;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -115,6 +117,9 @@ pub struct Profile {
     /// What to count.
     #[command(flatten)]
     pub counting: Counting,
+    /// How it is run.
+    #[command(flatten)]
+    pub copies: copies::Copies,
     /// Where to write the profile [default: PROG.btprof].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -11,6 +11,10 @@ pub const FINDING: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The input is missing, not ours, corrupt or of an unreadable version.
 pub const INPUT: u8 = 3;
+/// The runs diverged.
+pub const DIVERGED: u8 = 4;
+/// The engine failed.
+pub const ENGINE: u8 = 5;
 /// Cannot write.
 pub const WRITE: u8 = 6;
 /// A bug in Backtrail.
@@ -30,6 +34,29 @@ impl std::fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
+/// Runs that did not do the same.
+#[derive(Debug)]
+pub struct Diverged(pub String);
+
+impl std::fmt::Display for Diverged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Diverged {}
+
+fn code_of_collect(error: &backtrail_collect::Error) -> u8 {
+    use backtrail_collect::Error;
+    match error {
+        Error::Diverged { .. } => DIVERGED,
+        Error::Engine { .. } => ENGINE,
+        Error::Write { .. } => WRITE,
+        Error::Interrupted { signal } => 128u8.wrapping_add(*signal as u8),
+        _ => INPUT,
+    }
+}
+
 fn code_of_build(error: &Error) -> u8 {
     match error {
         Error::NoClang
@@ -47,11 +74,14 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<Error>() {
         return code_of_build(error);
     }
-    if error.is::<Unreadable>()
-        || error.is::<backtrail_collect::Error>()
-        || error.is::<backtrail_machine::Error>()
-    {
+    if let Some(error) = error.downcast_ref::<backtrail_collect::Error>() {
+        return code_of_collect(error);
+    }
+    if error.is::<Unreadable>() || error.is::<backtrail_machine::Error>() {
         return INPUT;
+    }
+    if error.is::<Diverged>() {
+        return DIVERGED;
     }
     match error.downcast_ref::<io::Error>() {
         Some(_) => WRITE,

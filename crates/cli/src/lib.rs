@@ -32,6 +32,9 @@ pub fn main() -> ExitCode {
     if words.get(1).is_some_and(|verb| verb == backtrail_build::worker::VERB) {
         return backtrail_llvm::worker::main();
     }
+    if words.get(1).is_some_and(|verb| verb == backtrail_collect::copies::process::VERB) {
+        return backtrail_collect::copies::process::main();
+    }
     if let Some(role) = words.first().and_then(|word| role_of(Path::new(word))) {
         return verbs::cargo::part(role, words);
     }

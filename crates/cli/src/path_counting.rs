@@ -5,7 +5,9 @@ use std::path::Path;
 use backtrail_build::carry::Carried;
 use backtrail_build::variant::{CountingScheme, ModuleToPlan, build_id_text};
 use backtrail_plan::UnitPlan;
-use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, Weights, plan_module};
+use backtrail_profile::partition::program::ModuleUnits;
+use backtrail_profile::partition::{Partition, ProgramPaths, plan_copy};
+use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, UnitMeaning, Weights, plan_module};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::args;
@@ -28,6 +30,34 @@ impl PathCounting {
         let weights =
             args.weights.as_deref().map(|path| read_weights(path, program)).transpose()?;
         Ok(Self { only, skip: glob_set(&args.skip)?, limit, weights })
+    }
+
+    /// What is asked for of a module.
+    fn choose<'c>(
+        &'c self,
+        module: &'c ModuleToPlan,
+        wants: &'c dyn Fn(&str) -> bool,
+    ) -> Choice<'c> {
+        Choice {
+            wants,
+            limit: self.limit,
+            weights: self.weights.as_ref(),
+            is_executable: module.is_executable,
+            referred_to: Some(&module.referred_to),
+        }
+    }
+
+    /// The paths of a program's modules that are to be counted.
+    pub fn program<'m>(&self, modules: &'m [ModuleToPlan]) -> ProgramPaths<'m> {
+        let units: Vec<ModuleUnits<'m>> = modules.iter().map(units).collect();
+        let choice = Choice {
+            wants: &|name| self.wants(name),
+            limit: self.limit,
+            weights: self.weights.as_ref(),
+            is_executable: true,
+            referred_to: None,
+        };
+        ProgramPaths::new(&units, &choice)
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -71,15 +101,37 @@ impl CountingScheme for PathCounting {
     }
 
     fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)> {
-        let units: Vec<_> = module.units.iter().map(|(id, unit)| (*id, unit)).collect();
-        let choice = Choice {
-            wants: &|name| self.wants(name),
-            limit: self.limit,
-            weights: self.weights.as_ref(),
-            is_executable: module.is_executable,
-            referred_to: Some(&module.referred_to),
-        };
-        let planned = plan_module(&units, &choice);
-        planned.into_iter().map(|(plan, meaning)| (plan, meaning.to_bytes())).collect()
+        let wants = |name: &str| self.wants(name);
+        to_bytes(plan_module(&units(module), &self.choose(module, &wants)))
     }
+}
+
+/// Counts what one copy of a program does.
+pub struct CopyCounting<'a> {
+    /// What is counted by all together.
+    pub counting: &'a PathCounting,
+    /// Who counts what.
+    pub partition: &'a Partition,
+    /// Which copy this is.
+    pub copy: usize,
+}
+
+impl CountingScheme for CopyCounting<'_> {
+    fn name(&self) -> &'static str {
+        self.counting.name()
+    }
+
+    fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)> {
+        let wants = |name: &str| self.counting.wants(name);
+        let choice = self.counting.choose(module, &wants);
+        to_bytes(plan_copy(&units(module), &choice, self.partition, self.copy))
+    }
+}
+
+fn units(module: &ModuleToPlan) -> ModuleUnits<'_> {
+    module.units.iter().map(|(id, unit)| (*id, unit)).collect()
+}
+
+fn to_bytes(planned: Vec<(UnitPlan, UnitMeaning)>) -> Vec<(UnitPlan, Vec<u8>)> {
+    planned.into_iter().map(|(plan, meaning)| (plan, meaning.to_bytes())).collect()
 }

@@ -9,7 +9,8 @@ use backtrail_abi::UnitId;
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::libraries::own_libraries;
-use backtrail_build::variant::{build_id_text, layout_id};
+use backtrail_build::variant::{CountingScheme, ModuleToPlan, build_id_text, layout_id};
+use backtrail_collect::copies::Variant;
 use backtrail_collect::counts::CountsFile;
 use backtrail_collect::records::{CountsPath, Foreign, ProcessRecord, Records};
 use backtrail_ir::Unit;
@@ -17,11 +18,12 @@ use backtrail_plan::counters::Layout;
 use backtrail_profile::decode::{Counters, Decoder};
 use backtrail_profile::log_walk::LogWalk;
 use backtrail_profile::model::Profile;
+use backtrail_profile::partition::copies::CopyDecoder;
 use backtrail_profile::skeleton::Module;
 use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, plan_module};
 use backtrail_trace::block_log::{Events, Process, ProgramMap};
 
-use crate::exit::Unreadable;
+use crate::exit::{Diverged, Unreadable};
 
 /// The processes in a folder of records, or the one whose folder it is; and what
 /// is missing of them, a line each.
@@ -99,11 +101,7 @@ fn load_module(carried: &Carried) -> anyhow::Result<Loaded> {
         units.extend(model.map(|model| (unit.id(), model)));
     }
     let (id, layout) = match &carried.layout {
-        Some(bytes) => {
-            let layout = postcard::from_bytes(bytes)
-                .map_err(|_| damaged("the layout of its counters cannot be read".to_owned()))?;
-            (layout_id(bytes), layout)
-        }
+        Some(_) => layout_in(carried)?,
         // A log: its paths are those that would be counted.
         None => {
             let choice = Choice {
@@ -118,9 +116,7 @@ fn load_module(carried: &Carried) -> anyhow::Result<Loaded> {
             let layout = Layout::new(
                 planned.map(|(plan, meaning)| (plan.unit, plan.counters, meaning.to_bytes())),
             );
-            let bytes =
-                postcard::to_stdvec(&layout).expect("serialising into memory does not fail");
-            (layout_id(&bytes), layout)
+            (identify(&layout), layout)
         }
     };
     Ok(Loaded { id, layout, units })
@@ -172,8 +168,28 @@ fn from_counters(
     modules: &[Module<'_>],
     processes: &[ProcessRecord],
 ) -> anyhow::Result<Profile> {
+    let layouts: Vec<[u8; 16]> = modules.iter().map(|module| module.id).collect();
     for record in processes {
-        let (_, mut why) = incomplete(record)?;
+        let counted = Counted::read(record, &layouts)?;
+        decoder
+            .add_process(&counted.counters(), counted.incomplete.clone())
+            .map_err(|error| Unreadable(format!("{}: {error}", record.folder.display())))?;
+    }
+    Ok(decoder.finish().map_err(|error| Unreadable(error.to_string()))?)
+}
+
+/// What a process counted.
+struct Counted {
+    /// The layout and the bytes of each file.
+    files: Vec<([u8; 16], Vec<u8>)>,
+    /// Why some of it is missing, if it is.
+    incomplete: Option<String>,
+}
+
+impl Counted {
+    /// Reads the counters of the modules with these layouts.
+    fn read(record: &ProcessRecord, layouts: &[[u8; 16]]) -> anyhow::Result<Self> {
+        let (_, mut incomplete) = incomplete(record)?;
         let mut files = Vec::new();
         for CountsPath { path, .. } in &record.counts {
             let bytes = std::fs::read(path).map_err(Error::read(path))?;
@@ -185,8 +201,8 @@ fn from_counters(
                     anyhow::bail!(Unreadable(format!("{path}: {error}")));
                 }
             };
-            if modules.iter().all(|module| module.id != layout) {
-                why = Some(format!(
+            if !layouts.contains(&layout) {
+                incomplete = Some(format!(
                     "process {}: counters of a library that the program does not name are missing",
                     record.pid
                 ));
@@ -194,13 +210,94 @@ fn from_counters(
             }
             files.push((layout, bytes));
         }
-        let counters: Vec<Counters<'_>> =
-            files.iter().map(|(layout, area)| Counters { layout: *layout, area }).collect();
-        decoder
-            .add_process(&counters, why)
-            .map_err(|error| Unreadable(format!("{}: {error}", record.folder.display())))?;
+        Ok(Self { files, incomplete })
     }
-    Ok(decoder.finish().map_err(|error| Unreadable(error.to_string()))?)
+
+    fn counters(&self) -> Vec<Counters<'_>> {
+        self.files.iter().map(|(layout, area)| Counters { layout: *layout, area }).collect()
+    }
+}
+
+/// The one profile of copies that counted parts of what `counting` counts in
+/// `program`, which has these modules.
+pub fn load_copies(
+    program: &Carried,
+    modules: &[ModuleToPlan],
+    counting: &dyn CountingScheme,
+    copies: &[Variant],
+) -> anyhow::Result<Profile> {
+    // The program first, then its libraries, as where everything is counted.
+    let (last, libraries) = modules.split_last().expect("a program is a module");
+    let layout_of = |module: &ModuleToPlan| {
+        let planned = counting.plan(module).into_iter();
+        Layout::new(planned.map(|(plan, meaning)| (plan.unit, plan.counters, meaning)))
+    };
+    let whole: Vec<Module<'_>> = [last]
+        .into_iter()
+        .chain(libraries)
+        .map(|module| {
+            let layout = layout_of(module);
+            let units = module.units.iter().map(|(id, unit)| (UnitId(*id), unit)).collect();
+            Module { id: identify(&layout), layout, units }
+        })
+        .collect();
+    let build_id =
+        if program.build_id.is_empty() { String::new() } else { build_id_text(&program.build_id) };
+    let name = program.path.file_name().unwrap_or_default().to_string_lossy();
+    let mut decoder = CopyDecoder::new(Decoder::new(&name, &build_id, &whole));
+    let mut missing = Vec::new();
+    for (number, copy) in copies.iter().enumerate() {
+        let carried = Carried::read(&copy.executable)?;
+        let libraries = own_libraries(&carried)?;
+        let layouts: Vec<([u8; 16], Layout)> = [&carried]
+            .into_iter()
+            .chain(libraries.values())
+            .map(layout_in)
+            .collect::<Result<_, _>>()?;
+        let layouts: Vec<([u8; 16], &Layout)> =
+            layouts.iter().map(|(id, layout)| (*id, layout)).collect();
+        let ids: Vec<[u8; 16]> = layouts.iter().map(|(id, _)| *id).collect();
+        decoder.add_copy(&layouts).map_err(unusable)?;
+        if !copy.records.is_dir() {
+            continue;
+        }
+        let (mut processes, lost) = read_processes(&copy.records)?;
+        let name = copy.executable.file_name();
+        processes.retain(|record| record.executable.file_name() == name);
+        missing.extend(lost);
+        for record in &processes {
+            let counted = Counted::read(record, &ids)?;
+            decoder
+                .add_process(number, &counted.counters(), counted.incomplete.clone())
+                .map_err(|error| Unreadable(format!("{}: {error}", record.folder.display())))?;
+        }
+    }
+    let mut profile = decoder.finish().map_err(unusable)?;
+    profile.incomplete.extend(missing);
+    profile.incomplete.sort();
+    Ok(profile)
+}
+
+/// Counts that cannot be put together.
+fn unusable(error: backtrail_profile::Error) -> anyhow::Error {
+    match error {
+        backtrail_profile::Error::Diverged { .. } => Diverged(error.to_string()).into(),
+        _ => Unreadable(error.to_string()).into(),
+    }
+}
+
+/// The layout of a variant's counters.
+fn layout_in(carried: &Carried) -> anyhow::Result<([u8; 16], Layout)> {
+    let damaged = |what: &str| Error::Damaged { path: carried.path.clone(), what: what.to_owned() };
+    let bytes = carried.layout.as_ref().ok_or_else(|| damaged("it has no counters"))?;
+    let layout = postcard::from_bytes(bytes)
+        .map_err(|_| damaged("the layout of its counters cannot be read"))?;
+    Ok((layout_id(bytes), layout))
+}
+
+/// What identifies a layout.
+fn identify(layout: &Layout) -> [u8; 16] {
+    layout_id(&postcard::to_stdvec(layout).expect("serialising into memory does not fail"))
 }
 
 fn from_logs(

@@ -1,5 +1,7 @@
 //! `backtrail profile`: runs a program and writes its path profile.
 
+mod copies;
+
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -11,8 +13,9 @@ use backtrail_build::output::{Mode, write_whole};
 use backtrail_build::variant::Scheme;
 use backtrail_collect::local::{self, Run};
 use backtrail_profile::file::{EXTENSION, write_profile};
+use backtrail_profile::model::Profile;
 
-use crate::args;
+use crate::args::{self, copies::Engine};
 use crate::exit::Unreadable;
 use crate::path_counting::PathCounting;
 use crate::recorded;
@@ -60,10 +63,31 @@ fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
     let counting = PathCounting::new(&args.counting, &carried)?;
     let scratch = tempfile::Builder::new().prefix("backtrail-profile-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    let several = args.copies.copies > 1 || args.copies.engine != Engine::Local;
+    let (status, profile) = match several {
+        true => copies::collect(args, &carried, &counting, scratch.path(), quiet)?,
+        false => collect_one(args, &carried, &counting, scratch.path(), quiet)?,
+    };
+    for why in &profile.incomplete {
+        eprintln!("backtrail: incomplete: {why}");
+    }
+    let bytes = write_profile(&profile).map_err(|error| Unreadable(error.to_string()))?;
+    write_whole(&output, &bytes, Mode::Data)?;
+    Ok(status)
+}
+
+/// Runs the program once, counting everything.
+fn collect_one(
+    args: &args::Profile,
+    carried: &Carried,
+    counting: &PathCounting,
+    scratch: &Path,
+    quiet: bool,
+) -> anyhow::Result<(ExitStatus, Profile)> {
     let name = args.program.file_name().unwrap_or_default();
-    let variant = scratch.path().join(name);
-    derive(&carried, Scheme::Counting(&counting), &variant, quiet)?;
-    let records = scratch.path().join("records");
+    let variant = scratch.join(name);
+    derive(carried, Scheme::Counting(counting), &variant, quiet)?;
+    let records = scratch.join("records");
     let run = Run {
         executable: &variant,
         name: args.program.as_os_str(),
@@ -72,20 +96,19 @@ fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
     };
     let status = local::run(&run)?;
     if !records.is_dir() {
-        let path = args.program.display();
-        anyhow::bail!(Unreadable(format!(
-            "{path} ran and recorded nothing: no function that counts was entered, or the disk \
-             under {} is full or read-only",
-            scratch.path().display()
-        )));
+        anyhow::bail!(recorded_nothing(&args.program, scratch));
     }
-    let profile = recorded::load(&records, Some(&variant))?;
-    for why in &profile.incomplete {
-        eprintln!("backtrail: incomplete: {why}");
-    }
-    let bytes = write_profile(&profile).map_err(|error| Unreadable(error.to_string()))?;
-    write_whole(&output, &bytes, Mode::Data)?;
-    Ok(status)
+    Ok((status, recorded::load(&records, Some(&variant))?))
+}
+
+/// A program that ran and left no record.
+fn recorded_nothing(program: &Path, scratch: &Path) -> Unreadable {
+    Unreadable(format!(
+        "{} ran and recorded nothing: no function that counts was entered, or the disk under {} \
+         is full or read-only",
+        program.display(),
+        scratch.display()
+    ))
 }
 
 fn default_output(program: &Path) -> PathBuf {

@@ -1,0 +1,66 @@
+//! Running copies of a program, as it is asked for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// How many copies of a program run on the same input, and where.
+#[derive(Debug, Args)]
+pub struct Copies {
+    /// Run K copies on the same input, each of which counts a part of the paths;
+    /// together they give the same profile.
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub copies: u8,
+    /// How the paths are divided among them.
+    #[arg(long, value_enum, default_value_t = Strategy::Adaptive)]
+    pub strategy: Strategy,
+    /// How copies are kept from seeing each other's files.
+    #[arg(long, value_enum, default_value_t = Isolate::Auto)]
+    pub isolate: Isolate,
+    /// Where they run.
+    #[arg(long, value_enum, default_value_t = Engine::Local)]
+    pub engine: Engine,
+    /// An option for sbatch (slurm); may be given again.
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub slurm_arg: Vec<String>,
+    /// A folder that all nodes see, for what is staged (slurm) [default: the
+    /// working directory].
+    #[arg(long, value_name = "DIR")]
+    pub slurm_dir: Option<PathBuf>,
+}
+
+/// How paths can be divided among copies.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Strategy {
+    /// One copy counts everything.
+    Sbl,
+    /// Whole functions are spread.
+    Pbl,
+    /// Functions with one call site are split, as published.
+    P3,
+    /// By frequency (--weights, or guessed), wherever splitting pays.
+    Adaptive,
+}
+
+/// How copies can be kept apart.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Isolate {
+    /// By overlay if the kernel allows it, by copy if not.
+    Auto,
+    /// Each has a copy of the working directory.
+    Copy,
+    /// Each sees the working directory through an overlay.
+    Overlay,
+    /// All run in the working directory itself.
+    None,
+}
+
+/// Where copies can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// As processes of this machine.
+    Local,
+    /// As tasks of a Slurm job array.
+    Slurm,
+}
