@@ -247,7 +247,8 @@ pub const PROGRAMS: &[Program] = &[
         "#,
         replaced: &["target/release/b3sum", "tests-built/unit_tests"],
         libraries: &[],
-        suite: "tests-built/unit_tests && tests-built/cli_tests",
+        // One at a time: which of two processes began first would be chance.
+        suite: "tests-built/unit_tests --test-threads=1 && tests-built/cli_tests --test-threads=1",
         tests: "`cargo test`; has a C library built by cc, proc macros, build scripts",
         callgrind: Some("target/release/b3sum --num-threads 1 --no-mmap tests-built/cli_tests"),
         native: &[
@@ -255,6 +256,14 @@ pub const PROGRAMS: &[Program] = &[
             // rustc writes this object by itself, to keep exported symbols; it has no code.
             "link/symbols.o: not compiled by backtrail",
         ],
-        varies: &[],
+        // Who finds work first, and how long the others wait.
+        varies: &[
+            "_ZN10rayon_core",
+            "_ZN15crossbeam_",
+            "_ZN106_$LT$core..iter..adapters..chain..Chain",
+            "_ZN117_$LT$rayon_core..",
+            "_ZN73_$LT$rayon_core..",
+            "_ZN3std3sys9backtrace28__rust_begin_short_backtrace",
+        ],
     },
 ];
