@@ -97,12 +97,17 @@ impl Costs {
     pub fn nodes(icfg: &Icfg, weights: Vec<u64>) -> Self {
         let observable = |place| match icfg.place(place) {
             PlaceKind::Node(node) => icfg.nodes()[node].role != Role::Hub,
-            PlaceKind::Way(way) => match icfg.ways()[way].kind {
-                WayKind::Call { .. } => {
-                    !icfg.is_callback(way) && icfg.ways_of(icfg.ways()[way].from).len() > 1
+            PlaceKind::Way(way) => {
+                let data = icfg.ways()[way];
+                let is_choice = icfg.ways_of(data.from).len() > 1;
+                match data.kind {
+                    WayKind::Call { .. } => is_choice && !icfg.is_callback(way),
+                    WayKind::Tail(_) => is_choice,
+                    // An indirect call of unseen code.
+                    WayKind::Step(to) => is_choice && icfg.nodes()[to].role == Role::Hub,
+                    WayKind::Return | WayKind::Leave | WayKind::End => false,
                 }
-                _ => false,
-            },
+            }
         };
         Self::new(icfg, weights, observable, Self::ends(icfg))
     }

@@ -1,6 +1,7 @@
 //! The traced graph: what can follow what, through calls and returns.
 //!
-//! Plain data, built by hand in tests, and by whoever knows a program's code.
+//! Plain data: built by hand in tests, from a program's units by
+//! [`from_program`], and by whoever else knows a program's code.
 //!
 //! - A *routine* is a function that is seen. A *node* is a place in it that is
 //!   passed as a whole: a block, or a piece of one behind a call that matters
@@ -30,6 +31,9 @@
 //! A frame is named by its depth: how many frames *of routines with landings*
 //! are below it. Only such routines have to keep count at run time; a tracer that
 //! stops at a landing can count frames by unwinding.
+
+pub mod from_program;
+pub mod unseen;
 
 use backtrail_graph::{Index, IndexMap, define_index};
 

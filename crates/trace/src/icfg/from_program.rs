@@ -1,0 +1,425 @@
+//! The traced graph of a program whose units are known.
+//!
+//! Each function whose code is in the program is a routine. A block is one node,
+//! or several: behind a call that matters a piece begins. Calls that matter are
+//! those to functions that are seen, indirect ones, and those into unseen code
+//! that may do more than return ([`super::unseen`]); `printf` does not split its
+//! block. A call in tail position gives up its frame, so that a program that
+//! loops by such calls needs no deeper stack here than there.
+//!
+//! Landings are landing pads and the pieces behind calls that return twice.
+//! Without any, nothing leaves frames. Not modelled: unseen code that catches what
+//! a callback of it throws.
+//!
+//! The root is a routine that stands for what runs before and behind `main`: it
+//! calls constructors, `main`, destructors, and what is passed to `atexit` and its
+//! like. A thread's trace begins at the routine it was started with, which has to
+//! be a root, too: every function whose address is taken is one if the program
+//! creates threads.
+//!
+//! Assumptions, beside those of [`backtrail_analysis::call_targets`] and
+//! [`super::unseen`]: assembly does not leave its block but by the ways it names.
+
+use std::collections::BTreeSet;
+
+use backtrail_analysis::{Body, CallTargets, Target};
+use backtrail_graph::{Index, IndexMap};
+use backtrail_ir::program::{Object, Program};
+use backtrail_ir::{
+    Block, CallData, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Tail, Traits, Unit, Value,
+};
+
+use super::unseen::{Behaviour, CallsBack};
+use super::{Builder, Icfg, Node, Role, Routine, WayKind};
+use crate::Error;
+
+/// Where a node begins in the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// With this block.
+    Block(Block),
+    /// Behind this call.
+    After(Inst),
+    /// Nowhere: it stands for unseen code that this call runs, or that starts and
+    /// ends the program.
+    Unseen(Option<Inst>),
+}
+
+/// The traced graph of a program, and what its nodes are in it.
+#[derive(Debug, Clone)]
+pub struct ProgramGraph {
+    /// The graph. The number of a [`Role::Block`] is its place in `blocks`.
+    pub icfg: Icfg,
+    /// Blocks, by number.
+    pub blocks: Vec<(Object, Func, Block)>,
+    /// Where each node begins.
+    pub begins: IndexMap<Node, Begin>,
+    /// The function that each routine is; the first routine, which runs before
+    /// and behind `main`, is none.
+    pub functions: IndexMap<Routine, Option<(Object, Func)>>,
+}
+
+impl ProgramGraph {
+    /// The graph of a program, with what is known of unseen functions by name.
+    pub fn new(
+        program: &Program<'_>,
+        behaviour: impl Fn(&str, Traits) -> Behaviour,
+    ) -> Result<Self, Error> {
+        let targets = CallTargets::new(program);
+        let mut maker = Maker {
+            program,
+            targets: &targets,
+            behaviour: &behaviour,
+            builder: Builder::new(),
+            blocks: Vec::new(),
+            begins: IndexMap::new(),
+            has_landings: has_landings(program, &targets),
+        };
+        let start = maker.builder.routine();
+        for _ in targets.bodies().indices() {
+            maker.builder.routine();
+        }
+        maker.add_start(start)?;
+        for body in targets.bodies().indices() {
+            maker.add_function(body);
+        }
+        let functions = targets.bodies().values().map(|&function| Some(function));
+        let functions = std::iter::once(None).chain(functions).collect();
+        let Maker { builder, blocks, begins, .. } = maker;
+        Ok(Self { icfg: builder.build()?, blocks, begins, functions })
+    }
+}
+
+fn traits_of(unit: &Unit, call: &CallData) -> Traits {
+    let declared = match call.callee {
+        Callee::Direct(symbol) | Callee::Intrinsic(symbol) => match &unit.symbols[symbol].kind {
+            SymbolKind::Function(function) => unit.functions[*function].traits,
+            SymbolKind::ExternalFunction(traits) => *traits,
+            _ => Traits::default(),
+        },
+        Callee::Indirect | Callee::Asm => Traits::default(),
+    };
+    Traits {
+        no_return: call.traits.no_return || declared.no_return,
+        no_unwind: call.traits.no_unwind || declared.no_unwind,
+        returns_twice: call.traits.returns_twice || declared.returns_twice,
+        ..call.traits
+    }
+}
+
+fn has_landings(program: &Program<'_>, targets: &CallTargets<'_, '_>) -> BTreeSet<Body> {
+    let is_landed = |&body: &Body| {
+        let (object, _) = targets.bodies()[body];
+        let unit = program.unit(object).expect("bodies are of units");
+        let function = targets.function(body);
+        let twice = |op: &Op| op.call().is_some_and(|call| traits_of(unit, call).returns_twice);
+        function.blocks.values().any(|block| block.landing_pad)
+            || function.insts.values().any(|inst| twice(&inst.op))
+    };
+    targets.bodies().indices().filter(is_landed).collect()
+}
+
+struct Maker<'a, 'u, F> {
+    program: &'a Program<'u>,
+    targets: &'a CallTargets<'a, 'u>,
+    behaviour: &'a F,
+    builder: Builder,
+    blocks: Vec<(Object, Func, Block)>,
+    begins: IndexMap<Node, Begin>,
+    has_landings: BTreeSet<Body>,
+}
+
+/// The routine of a body: the first routine is the start.
+fn routine_of(body: Body) -> Routine {
+    Routine::new(body.position() + 1)
+}
+
+impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
+    fn node(&mut self, routine: Routine, role: Role, begin: Begin) -> Node {
+        self.begins.push(begin);
+        self.builder.node(routine, role)
+    }
+
+    fn add_start(&mut self, start: Routine) -> Result<(), Error> {
+        let before = self.node(start, Role::Hub, Begin::Unseen(None));
+        let behind = self.node(start, Role::Hub, Begin::Unseen(None));
+        let main = self.body_named("main").ok_or_else(|| Error::Graph("it has no main".into()))?;
+        self.builder.way(before, WayKind::Call { callee: routine_of(main), back: behind });
+        for body in self.listed_in("llvm.global_ctors") {
+            self.builder.way(before, WayKind::Call { callee: routine_of(body), back: before });
+        }
+        let mut late = self.listed_in("llvm.global_dtors");
+        late.extend(self.registered());
+        for body in late {
+            self.builder.way(behind, WayKind::Call { callee: routine_of(body), back: behind });
+        }
+        self.builder.way(behind, WayKind::End);
+        self.builder.root(start);
+        if self.calls_any(&["pthread_create", "thrd_create"]) {
+            for &body in self.targets.taken() {
+                self.builder.root(routine_of(body));
+            }
+        }
+        Ok(())
+    }
+
+    fn body_named(&self, name: &str) -> Option<Body> {
+        self.targets.bodies().iter().find_map(|(body, &(object, function))| {
+            let unit = self.program.unit(object)?;
+            let symbol = &unit.symbols[unit.functions[function].symbol];
+            (symbol.name == name).then_some(body)
+        })
+    }
+
+    /// The functions that data of this name mentions, in any unit.
+    fn listed_in(&self, name: &str) -> BTreeSet<Body> {
+        let mut listed = BTreeSet::new();
+        for (object, unit) in self.program.units() {
+            for symbol in unit.symbols.values().filter(|symbol| symbol.name == name) {
+                if let SymbolKind::Data { refers_to, .. } = &symbol.kind {
+                    let bodies = refers_to.iter();
+                    listed.extend(bodies.filter_map(|&it| self.targets.body_of_symbol(object, it)));
+                }
+            }
+        }
+        listed
+    }
+
+    /// All calls by name.
+    fn calls_to<'s>(
+        &'s self,
+        names: &'s [&str],
+    ) -> impl Iterator<Item = (Object, &'s Function, Inst)> + 's {
+        self.targets.bodies().iter().flat_map(move |(body, &(object, _))| {
+            let function = self.targets.function(body);
+            let unit = self.program.unit(object).expect("bodies are of units");
+            let is_named = move |op: &Op| match op.call().map(|call| &call.callee) {
+                Some(Callee::Direct(symbol)) => {
+                    names.contains(&unit.symbols[*symbol].name.as_str())
+                }
+                _ => false,
+            };
+            let insts = function.insts.iter().filter(move |(_, data)| is_named(&data.op));
+            insts.map(move |(inst, _)| (object, function, inst))
+        })
+    }
+
+    fn calls_any(&self, names: &[&str]) -> bool {
+        self.calls_to(names).next().is_some()
+    }
+
+    /// What runs when the program ends because it asked for that.
+    fn registered(&self) -> BTreeSet<Body> {
+        let names = ["atexit", "on_exit", "at_quick_exit", "__cxa_atexit"];
+        let calls = self.calls_to(&names);
+        let found: Vec<(Object, &Function, Inst)> = calls.collect();
+        found
+            .into_iter()
+            .flat_map(|(object, function, inst)| self.passed(object, function, inst))
+            .collect()
+    }
+
+    /// The functions passed to a call, or all that may be.
+    fn passed(&self, object: Object, function: &Function, inst: Inst) -> BTreeSet<Body> {
+        let mut named = BTreeSet::new();
+        for value in function.operands_of(&function.insts[inst]) {
+            if let Value::Symbol(symbol, _) = value {
+                named.extend(self.targets.body_of_symbol(object, *symbol));
+            }
+        }
+        if named.is_empty() { self.targets.taken().iter().copied().collect() } else { named }
+    }
+
+    fn add_function(&mut self, body: Body) {
+        let (object, func) = self.targets.bodies()[body];
+        let function = self.targets.function(body);
+        let routine = routine_of(body);
+        let mut firsts = Vec::new();
+        for (block, data) in function.blocks.iter() {
+            let role = Role::Block(self.blocks.len() as u32);
+            self.blocks.push((object, func, block));
+            let node = self.node(routine, role, Begin::Block(block));
+            if data.landing_pad {
+                self.builder.landing(node);
+            }
+            firsts.push(node);
+        }
+        let place = FunctionPlace { object, routine, function, body, firsts: &firsts };
+        for (block, data) in function.blocks.iter() {
+            let mut node = Some(firsts[block.position()]);
+            for inst in data.insts() {
+                let Some(at) = node else { break };
+                node = match &function.insts[inst].op {
+                    Op::Call(call) => self.add_call(&place, at, inst, call),
+                    op if op.is_terminator() => {
+                        self.add_terminator(&place, at, inst, op, &data.successors);
+                        None
+                    }
+                    _ => Some(at),
+                };
+            }
+        }
+    }
+
+    /// Ends a piece with a call; the piece that goes on, the same if the call
+    /// does not matter.
+    fn add_call(
+        &mut self,
+        place: &FunctionPlace<'_>,
+        at: Node,
+        inst: Inst,
+        call: &CallData,
+    ) -> Option<Node> {
+        let unit = self.program.unit(place.object).expect("bodies are of units");
+        let traits = traits_of(unit, call);
+        let target = self.targets.target(place.object, place.function, inst, call);
+        let mut callees: BTreeSet<Body> = match target {
+            Target::Inline => return Some(at),
+            Target::Body(body) => BTreeSet::from([body]),
+            Target::Taken { arguments } => self.targets.taken_with(arguments).collect(),
+            Target::Unseen(_) => BTreeSet::new(),
+        };
+        let is_tail = !self.has_landings.contains(&place.body)
+            && !traits.returns_twice
+            && is_in_tail_position(place.function, inst, call);
+        let unseen = self.unseen(place, inst, &target, traits);
+        if let Some((behaviour, called)) = &unseen
+            && *behaviour == Behaviour::PLAIN
+            && called.is_empty()
+            && callees.is_empty()
+            && !traits.returns_twice
+        {
+            return Some(at);
+        }
+        if unseen.is_none() && is_tail {
+            for body in callees {
+                self.builder.way(at, WayKind::Tail(routine_of(body)));
+            }
+            return None;
+        }
+        let behind = self.node(place.routine, Role::Piece, Begin::After(inst));
+        if traits.returns_twice {
+            self.builder.landing(behind);
+        }
+        self.join(place, at, inst, &mut callees, unseen, behind);
+        Some(behind)
+    }
+
+    /// What the unseen code of a call may do, if there may be any, and whom it
+    /// may call.
+    fn unseen(
+        &self,
+        place: &FunctionPlace<'_>,
+        inst: Inst,
+        target: &Target,
+        traits: Traits,
+    ) -> Option<(Behaviour, BTreeSet<Body>)> {
+        let unit = self.program.unit(place.object).expect("bodies are of units");
+        let name = |symbol: Sym| unit.symbols[symbol].name.as_str();
+        let mut behaviour = match *target {
+            Target::Unseen(symbol) => (self.behaviour)(name(symbol), traits),
+            // A pointer may be to unseen code, too.
+            Target::Taken { .. } => (self.behaviour)("", traits),
+            Target::Body(_) | Target::Inline => return None,
+        };
+        // Nothing to leave for; `no_unwind` alone does not exclude longjmp.
+        behaviour.leaves &= !self.has_landings.is_empty();
+        let called = match behaviour.calls_back {
+            CallsBack::Nobody => BTreeSet::new(),
+            CallsBack::Arguments => self.passed(place.object, place.function, inst),
+            CallsBack::Anyone => self.targets.taken().iter().copied().collect(),
+        };
+        if called.is_empty() {
+            behaviour.calls_back = CallsBack::Nobody;
+        }
+        Some((behaviour, called))
+    }
+
+    /// The ways of a call that comes back to `behind`.
+    fn join(
+        &mut self,
+        place: &FunctionPlace<'_>,
+        at: Node,
+        inst: Inst,
+        callees: &mut BTreeSet<Body>,
+        unseen: Option<(Behaviour, BTreeSet<Body>)>,
+        behind: Node,
+    ) {
+        for &body in callees.iter() {
+            self.builder.way(at, WayKind::Call { callee: routine_of(body), back: behind });
+        }
+        let Some((behaviour, called)) = unseen else { return };
+        if behaviour == Behaviour::PLAIN && called.is_empty() {
+            return self.builder.way(at, WayKind::Step(behind));
+        }
+        let hub = self.node(place.routine, Role::Hub, Begin::Unseen(Some(inst)));
+        self.builder.way(at, WayKind::Step(hub));
+        if behaviour.returns {
+            self.builder.way(hub, WayKind::Step(behind));
+        }
+        for body in called {
+            self.builder.way(hub, WayKind::Call { callee: routine_of(body), back: hub });
+        }
+        if behaviour.leaves {
+            self.builder.way(hub, WayKind::Leave);
+        }
+        if behaviour.ends {
+            self.builder.way(hub, WayKind::End);
+        }
+    }
+
+    fn add_terminator(
+        &mut self,
+        place: &FunctionPlace<'_>,
+        at: Node,
+        inst: Inst,
+        op: &Op,
+        successors: &[Block],
+    ) {
+        match op {
+            Op::Return => self.builder.way(at, WayKind::Return),
+            Op::Resume => self.builder.way(at, WayKind::Leave),
+            Op::Unreachable => {}
+            Op::Invoke(call) => {
+                let behind = place.firsts[successors[0].position()];
+                let unit = self.program.unit(place.object).expect("bodies are of units");
+                let traits = traits_of(unit, call);
+                let target = self.targets.target(place.object, place.function, inst, call);
+                let mut callees: BTreeSet<Body> = match target {
+                    Target::Inline => return self.builder.way(at, WayKind::Step(behind)),
+                    Target::Body(body) => BTreeSet::from([body]),
+                    Target::Taken { arguments } => self.targets.taken_with(arguments).collect(),
+                    Target::Unseen(_) => BTreeSet::new(),
+                };
+                let unseen = self.unseen(place, inst, &target, traits);
+                self.join(place, at, inst, &mut callees, unseen, behind);
+            }
+            _ => {
+                for &to in successors {
+                    self.builder.way(at, WayKind::Step(place.firsts[to.position()]));
+                }
+            }
+        }
+    }
+}
+
+struct FunctionPlace<'a> {
+    object: Object,
+    routine: Routine,
+    function: &'a Function,
+    body: Body,
+    firsts: &'a [Node],
+}
+
+/// Whether a call may reuse the frame and nothing but a return follows.
+fn is_in_tail_position(function: &Function, inst: Inst, call: &CallData) -> bool {
+    let next = Inst::new(inst.position() + 1);
+    let returns = function.insts.get(next).is_some_and(|next| {
+        let result = |value: &Value| *value == Value::Inst(inst);
+        matches!(next.op, Op::Return) && function.operands_of(next).iter().all(result)
+    });
+    match call.tail {
+        Tail::No => false,
+        Tail::May | Tail::Must => returns,
+    }
+}
