@@ -58,6 +58,8 @@
 //! **Cores.** If there are at least as many as copies, each copy has its own,
 //! the same number of them; if not, as many copies run at once as there are
 //! cores, and wherever the kernel puts them.
+//!
+//! With [`Engine::Slurm`], copies are tasks of a job array: see [`slurm`].
 
 mod divergence;
 mod duplicate;
@@ -68,6 +70,8 @@ mod overlay;
 pub mod process;
 mod run;
 mod signals;
+pub mod slurm;
+mod task;
 mod tree;
 mod view;
 
@@ -77,6 +81,7 @@ use std::process::ExitStatus;
 
 use crate::Error;
 pub use divergence::{Difference, Stream};
+pub use slurm::SlurmOptions;
 
 /// What to run.
 pub struct Copies<'a> {
@@ -97,6 +102,12 @@ pub struct Copies<'a> {
     pub entry: &'a Path,
     /// Is told what happens, from any thread.
     pub listener: &'a (dyn Fn(Event) + Sync),
+}
+
+impl Copies<'_> {
+    fn notice(&self, text: &str) {
+        (self.listener)(Event::Notice(text.to_owned()));
+    }
 }
 
 /// What one copy runs.
@@ -136,6 +147,8 @@ pub enum Engine {
     /// As processes on this machine.
     #[default]
     Local,
+    /// As tasks of a job array.
+    Slurm(SlurmOptions),
 }
 
 /// Something a user may want to know.
@@ -172,5 +185,6 @@ pub fn run_copies(copies: &Copies<'_>) -> Result<Outcome, Error> {
     }
     match &copies.engine {
         Engine::Local => local::run(copies),
+        Engine::Slurm(options) => slurm::run(copies, options),
     }
 }

@@ -93,7 +93,7 @@ pub enum Error {
         difference: copies::Difference,
     },
     /// Copies were asked to end before they did so by themselves.
-    #[error("interrupted by signal {signal} while the copies ran, at different places")]
+    #[error("interrupted by signal {signal} before all copies had done the same")]
     Interrupted {
         /// By which signal.
         signal: i32,

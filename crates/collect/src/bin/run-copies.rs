@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use backtrail_collect::Error;
-use backtrail_collect::copies::{Copies, Engine, Event, Isolation, Variant, process, run_copies};
+use backtrail_collect::copies::{
+    Copies, Engine, Event, Isolation, SlurmOptions, Variant, process, run_copies,
+};
 
 #[derive(Default)]
 struct Line {
@@ -72,6 +74,18 @@ fn read(mut words: impl Iterator<Item = OsString>) -> Result<Line, String> {
                     Some("overlay") => Isolation::Overlay,
                     Some("none") => Isolation::None,
                     _ => return Err("--isolate auto|copy|overlay|none".to_owned()),
+                }
+            }
+            Some("--slurm") => line.engine = Engine::Slurm(SlurmOptions::default()),
+            Some("--slurm-dir" | "--slurm-arg" | "--slurm-retries") => {
+                let value = value()?;
+                let Engine::Slurm(options) = &mut line.engine else {
+                    return Err("--slurm comes before".to_owned());
+                };
+                match word.to_str() {
+                    Some("--slurm-dir") => options.folder = Some(value.into()),
+                    Some("--slurm-arg") => options.arguments.push(value),
+                    _ => options.retries = value.to_string_lossy().parse().unwrap_or(0),
                 }
             }
             Some("--report") => line.report = Some(value()?.into()),

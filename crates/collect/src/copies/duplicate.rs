@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, SeekFrom, Timespec, Timestamps, mknodat, seek};
 use rustix::io::Errno;
 
+use super::signals::received;
 use super::tree::{Ours, look, walk};
 use crate::Error;
 
@@ -25,6 +26,9 @@ pub(super) fn copy_folder(from: &Path, to: &Path, ours: &Ours) -> Result<(), Err
     let mut files = HashMap::new();
     let mut folders = vec![(PathBuf::new(), look(from)?)];
     walk(from, ours, &mut |name, metadata| {
+        if let Some(signal) = received() {
+            return Err(Error::Interrupted { signal });
+        }
         let (source, target) = (from.join(name), to.join(name));
         if metadata.is_dir() {
             folders.push((name.to_owned(), Some(metadata.clone())));

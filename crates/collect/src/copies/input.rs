@@ -20,6 +20,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::{SFlag, fstat};
 
+use crate::Error;
+
 /// The most that is handed over at once.
 const PIECE: usize = 1 << 16;
 
@@ -67,6 +69,13 @@ impl Input {
             return Ok(Input::File { file, offset });
         }
         Ok(Input::Stream(Arc::new(Stream::new(tempfile::tempfile()?))))
+    }
+
+    /// A file, from its beginning.
+    pub fn of_file(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path);
+        let file = file.map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        Ok(Input::File { file, offset: 0 })
     }
 
     /// For one copy.

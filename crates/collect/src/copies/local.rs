@@ -104,7 +104,8 @@ pub(super) fn first_difference(
     Ok(None)
 }
 
-fn conclude(
+/// What becomes of it all.
+pub(super) fn conclude(
     endings: Vec<Ending>,
     difference: Option<(usize, super::Difference)>,
     received: Option<i32>,

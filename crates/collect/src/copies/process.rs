@@ -45,6 +45,10 @@ pub(super) const BECOME: &str = "become";
 /// The second argument: mount what the file that follows says, and leave.
 pub(super) const PROBE: &str = "probe";
 
+/// The second argument: run one task of what is staged in the folder that
+/// follows.
+pub(super) const TASK: &str = "task";
+
 /// What a process leaves with that could not become a copy. Its reason is in
 /// [`Spec::failure`]; a program may leave so, too.
 const CANNOT: u8 = 126;
@@ -114,6 +118,13 @@ pub fn main() -> ExitCode {
         eprintln!("backtrail: {VERB} is not for you; see 'backtrail --help'");
         return ExitCode::from(2);
     };
+    if verb == TASK {
+        return if super::task::run(Path::new(path)) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+    }
     let spec = match Spec::read(Path::new(path)) {
         Ok(spec) => spec,
         Err(error) => {

@@ -30,6 +30,12 @@ fn state() -> MutexGuard<'static, State> {
     STATE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The first signal that came since the run under way began.
+pub(super) fn received() -> Option<i32> {
+    let state = state();
+    state.received.filter(|_| state.runs > 0)
+}
+
 /// A run during which signals are handed on.
 pub(super) struct Watch(());
 
@@ -63,7 +69,7 @@ impl Watch {
 
     /// The first signal that came, if one came.
     pub fn received(&self) -> Option<i32> {
-        state().received
+        received()
     }
 
     /// Ends all copies, because something else failed.
