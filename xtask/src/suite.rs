@@ -30,7 +30,7 @@ enum Part {
 impl Part {
     fn left_out(self) -> &'static str {
         match self {
-            Part::Slurm => "slurm: tests that start a Slurm cluster on this machine (none so far)",
+            Part::Slurm => "slurm: tests that start a Slurm cluster on this machine",
             Part::Browser => "browser: tests that open HTML in a browser",
         }
     }
