@@ -42,7 +42,7 @@
 //! **What must agree**: how they end, what they print on standard output and on
 //! standard error, and what they leave in the working directory (names, kinds,
 //! modes, owners, contents; not times). Otherwise the result is
-//! [`Error::Diverged`](crate::Error::Diverged) with the first difference.
+//! [`Error::Diverged`] with the first difference.
 //!
 //! **What is left.** Whatever the isolation, the working directory is in the end
 //! as after one run of the program: the first copy's files are kept, also when
@@ -52,7 +52,7 @@
 //! **Signals** that ask this process to end are handed on to all copies, which
 //! decide what they mean. If copies differ after that, they were interrupted at
 //! different places, and the result is
-//! [`Error::Interrupted`](crate::Error::Interrupted). This process goes on
+//! [`Error::Interrupted`]. This process goes on
 //! handling these signals afterwards as if nobody did.
 //!
 //! **Cores.** If there are at least as many as copies, each copy has its own,
@@ -71,6 +71,7 @@ pub mod process;
 mod run;
 mod signals;
 pub mod slurm;
+mod staging;
 mod task;
 mod tree;
 mod view;

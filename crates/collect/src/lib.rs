@@ -101,7 +101,7 @@ pub enum Error {
     /// What runs copies could not.
     #[error("{engine}: {what}")]
     Engine {
-        /// `local` or `slurm`.
+        /// `local`, `isolation` or `slurm`.
         engine: &'static str,
         /// What it said, and what to do.
         what: String,

@@ -246,6 +246,28 @@ fn small_differences_are_seen() {
     differ("", "rm -r folder; mkdir folder", "folder/inner is left by the one only");
 }
 
+/// The cores of two processes are never the same.
+#[test]
+fn core_dumps_of_crashed_copies_are_no_difference() {
+    for isolation in APART {
+        let place = Place::new();
+        let ran = place.copies(isolation, 2, "ulimit -c unlimited; echo x > file; kill -SEGV $$");
+        assert_eq!((ran.code, &*ran.stderr), (Some(128 + 11), ""), "{isolation}");
+        let names = names(&place.work());
+        assert!(names == "file" || names.starts_with("core"), "{names}");
+    }
+    // A program that writes one and lives answers for it.
+    let core = |byte: u8| {
+        format!("printf '\\177ELF\\2\\1\\1\\0\\0\\0\\0\\0\\0\\0\\0\\0\\4\\0\\{byte}' > core")
+    };
+    differ(&core(1), &core(2), "core has other contents");
+    let place = Place::new();
+    let scripts =
+        [1, 2].map(|byte| place.script(&byte.to_string(), &format!("{}; kill -9 $$", core(byte))));
+    let [first, second] = [0, 1].map(|index| scripts[index].to_str().unwrap());
+    assert_eq!(place.run(&[first, second]).code, Some(128 + 9));
+}
+
 #[test]
 fn the_first_copys_files_are_kept_also_when_copies_differ() {
     for isolation in APART {
@@ -471,8 +493,15 @@ fn what_a_program_leaves_running_is_ended() {
     assert_eq!(place.copies("auto", 2, &script).code, Some(0));
     for pid in fs::read_to_string(alive).unwrap().lines() {
         // Nobody may have reaped it yet.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+        let is_gone = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        };
+        let begun = std::time::Instant::now();
+        while !is_gone() {
+            assert!(begun.elapsed().as_secs() < 60, "{pid} still runs");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
     }
 }
 

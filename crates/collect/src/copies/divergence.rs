@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use nix::sys::signal::Signal;
 
 pub use super::output::Stream;
-use super::tree::{Changes, Description};
+use super::tree::{Changes, Description, Kind};
 use crate::Error;
 
 /// In what copies differ.
@@ -97,7 +97,9 @@ pub(super) fn compare(first: &Ending, other: &Ending) -> Result<Option<Differenc
         }
     }
     match (&first.changes, &other.changes) {
-        (Some(first), Some(other)) => compare_changes(first, other),
+        (Some(changes), Some(others)) => {
+            compare_changes(changes, others, first.status.signal().is_some())
+        }
         _ => Ok(None),
     }
 }
@@ -143,13 +145,23 @@ fn excerpt(bytes: &[u8]) -> String {
     format!("\"{}\"{more}", shown.escape_ascii())
 }
 
-fn compare_changes(first: &Changes, other: &Changes) -> Result<Option<Difference>, Error> {
+/// If the program ended by a signal, core dumps are no difference: they hold
+/// numbers of processes and random addresses, and may be named after the former.
+fn compare_changes(
+    first: &Changes,
+    other: &Changes,
+    crashed: bool,
+) -> Result<Option<Difference>, Error> {
     let mut names: Vec<&Path> =
         first.changed.keys().chain(other.changed.keys()).map(PathBuf::as_path).collect();
     names.sort_unstable();
     names.dedup();
     for name in names {
         let (left, right) = (first.describe(name)?, other.describe(name)?);
+        let is_core = |it: &Description| matches!(it.kind, Kind::File { is_core: true, .. });
+        if crashed && (left.iter().any(is_core) || right.iter().any(is_core)) {
+            continue;
+        }
         if let Some(how) = difference(left.as_ref(), right.as_ref()) {
             return Ok(Some(Difference::Left { path: name.to_owned(), how }));
         }

@@ -12,7 +12,7 @@
 //! 3. asks the kernel to be killed if whoever started it dies;
 //! 4. executes the program, so that the process is the program's.
 //!
-//! Everything is said in a file, a [`Spec`]. The program cannot be told from one
+//! Everything is said in a file. The program cannot be told from one
 //! that was started directly, except that a user who is not root has no
 //! supplementary groups in a user namespace and sees files of other users as
 //! owned by nobody. In a namespace that has only mounts nothing of that holds.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -95,5 +96,15 @@ fn wait(child: &mut Child, group: Pid, watch: &Watch) -> std::io::Result<ExitSta
     while let Err(nix::errno::Errno::EINTR) = waitid(Id::Pid(group), flags) {}
     watch.remove(group.as_raw());
     let _ = killpg(group, Signal::SIGKILL);
-    child.wait()
+    let status = child.wait();
+    // What was killed is not yet gone, and may still have files open. Signal 0
+    // does nothing to whoever might have the number next. Not for ever: nobody
+    // may be there to reap the dead.
+    for _ in 0..200 {
+        if killpg(group, None).is_err() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    status
 }

@@ -18,34 +18,29 @@
 //! it was preempted, killed, or out of time) is submitted again, up to
 //! [`SlurmOptions::retries`] times. What Slurm requeues by itself is not counted.
 //! A database of jobs is not needed: `squeue` says who is still to come, and
-//! the tasks say themselves that they are done ([`super::task`]).
+//! the tasks say themselves that they are done.
 //!
 //! Whatever happens, no task is in the queue and no folder is left afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
 use super::divergence::{Ending, Stream};
-use super::duplicate::{copy_folder, remove};
-use super::local::{conclude, first_difference, make, own_paths};
+use super::duplicate::copy_folder;
+use super::local::{conclude, first_difference, make};
 use super::output::show;
 use super::overlay::put_in_place;
-use super::process::{self, TASK};
 use super::signals::Watch;
+use super::staging::{StagingFolder, stage};
 use super::task::{Done, Job, Staging};
 use super::tree::Ours;
-use super::{Copies, Event, Isolation, Outcome, Variant};
+use super::{Copies, Event, Outcome};
 use crate::Error;
 
 /// How a job array is submitted.
@@ -135,127 +130,6 @@ fn pass_through(stream: Stream, path: &Path) -> Result<(), Error> {
             return Ok(());
         }
     }
-}
-
-/// The folder everything goes through, removed at the end.
-struct StagingFolder(PathBuf);
-
-impl StagingFolder {
-    fn new(options: &SlurmOptions, directory: &Path) -> Result<Self, Error> {
-        let places = match &options.folder {
-            Some(folder) => {
-                let resolved = folder.canonicalize();
-                vec![resolved.map_err(|source| Error::Write { path: folder.clone(), source })?]
-            }
-            None => {
-                directory.ancestors().skip(1).take(1).chain([directory]).map(Into::into).collect()
-            }
-        };
-        let mut last = None;
-        for place in &places {
-            let folder = tempfile::Builder::new().prefix(".backtrail-slurm-").tempdir_in(place);
-            match folder {
-                Ok(folder) => return Ok(Self(folder.keep())),
-                Err(source) => last = Some(Error::Write { path: place.clone(), source }),
-            }
-        }
-        Err(last.unwrap_or_else(|| failed("there is no folder for staging")))
-    }
-}
-
-impl Drop for StagingFolder {
-    fn drop(&mut self) {
-        let _ = remove(&self.0);
-    }
-}
-
-/// Puts all that does not change into the staging folder.
-fn stage(
-    copies: &Copies<'_>,
-    staging: &Staging,
-    directory: &Path,
-    watch: &Watch,
-) -> Result<(), Error> {
-    let write = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Write { path, source }
-    };
-    for folder in [staging.done(), staging.log(), staging.work(), staging.0.join("failed")] {
-        make(&folder)?;
-    }
-    let entry = staging.entry();
-    fs::copy(copies.entry, &entry).map_err(write(&entry))?;
-    fs::set_permissions(&entry, fs::Permissions::from_mode(0o755)).map_err(write(&entry))?;
-    for (index, variant) in copies.variants.iter().enumerate() {
-        stage_variant(variant, &staging.variant(index))?;
-    }
-    let stdin = staging.stdin();
-    let mut file = File::create(&stdin).map_err(write(&stdin))?;
-    if io::stdin().is_terminal() {
-        copies.notice("standard input is a terminal, which tasks do not have: theirs is empty");
-    } else {
-        read_to_end(&mut file, watch, &stdin)?;
-    }
-    if copies.isolation != Isolation::None {
-        make(&staging.snapshot())?;
-        let ours = Ours::below(directory, own_paths(copies.variants, &staging.0));
-        copy_folder(directory, &staging.snapshot(), &ours)?;
-    }
-    let script = staging.0.join("task.sh");
-    let text = format!(
-        "#!/bin/sh\nexec {} {} {TASK} {}\n",
-        quoted(&staging.entry()),
-        process::VERB,
-        quoted(&staging.0)
-    );
-    fs::write(&script, text).map_err(write(&script))
-}
-
-/// Reads standard input to its end, unless a signal comes first.
-fn read_to_end(file: &mut File, watch: &Watch, path: &Path) -> Result<(), Error> {
-    let stdin = io::stdin();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        if let Some(signal) = watch.received() {
-            return Err(Error::Interrupted { signal });
-        }
-        let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut ready, PollTimeout::from(200u8)) == Ok(0) {
-            continue;
-        }
-        match nix::unistd::read(stdin.as_fd(), &mut buffer) {
-            Ok(0) | Err(Errno::EBADF) => return Ok(()),
-            Ok(read) => file
-                .write_all(&buffer[..read])
-                .map_err(|source| Error::Write { path: path.to_owned(), source })?,
-            Err(Errno::EINTR | Errno::EAGAIN) => {}
-            Err(error) => {
-                let path = "standard input".into();
-                return Err(Error::Read { path, source: error.into() });
-            }
-        }
-    }
-}
-
-/// The executable, and the shared libraries beside it.
-fn stage_variant(variant: &Variant, to: &Path) -> Result<(), Error> {
-    make(to)?;
-    let name = variant.executable.file_name().unwrap_or_default();
-    let target = to.join(name);
-    fs::copy(&variant.executable, &target)
-        .map_err(|source| Error::Write { path: target.clone(), source })?;
-    let mut libraries = name.to_owned();
-    libraries.push(".libs");
-    let from = variant.executable.with_file_name(&libraries);
-    if from.is_dir() {
-        make(&to.join(&libraries))?;
-        copy_folder(&from, &to.join(&libraries), &Ours::default())?;
-    }
-    Ok(())
-}
-
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// The copies, as tasks.
@@ -496,10 +370,5 @@ mod tests {
         assert_eq!(read_task("12|COMPLETING|"), Some((12, "completing".to_owned())));
         assert_eq!(read_task("N/A|RUNNING|None"), None);
         assert_eq!(read_task(""), None);
-    }
-
-    #[test]
-    fn paths_in_a_script() {
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }
 }

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) struct Description {
 /// What a file is and holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
-    File { length: u64, hash: [u8; 32] },
+    File { length: u64, hash: [u8; 32], is_core: bool },
     Folder,
     Link(OsString),
     Pipe,
@@ -62,8 +62,10 @@ pub(super) fn describe(path: &Path) -> Result<Option<Description>, Error> {
     let kind = metadata.file_type();
     let kind = if kind.is_file() {
         let mut hash = blake3::Hasher::new();
-        hash.update_reader(File::open(path).map_err(failed)?).map_err(failed)?;
-        Kind::File { length: metadata.len(), hash: *hash.finalize().as_bytes() }
+        let file = File::open(path).map_err(failed)?;
+        let is_core = is_core(&file);
+        hash.update_reader(file).map_err(failed)?;
+        Kind::File { length: metadata.len(), hash: *hash.finalize().as_bytes(), is_core }
     } else if kind.is_dir() {
         Kind::Folder
     } else if kind.is_symlink() {
@@ -81,6 +83,13 @@ pub(super) fn describe(path: &Path) -> Result<Option<Description>, Error> {
         user: metadata.uid(),
         group: metadata.gid(),
     }))
+}
+
+/// Whether a file is an ELF file that the kernel wrote when a process crashed.
+fn is_core(file: &File) -> bool {
+    const CORE: [u8; 2] = [4, 0];
+    let mut start = [0; 18];
+    file.read_exact_at(&mut start, 0).is_ok() && start[..4] == *b"\x7fELF" && start[16..] == CORE
 }
 
 /// What is at `path` itself, if anything is.

@@ -64,7 +64,7 @@ impl Means {
                 Ok(()) => Method::Overlay,
                 Err(why) => {
                     let what = format!("there can be no overlay: {why}; --isolate copy needs none");
-                    return Err(Error::Engine { engine: "local", what });
+                    return Err(Error::Engine { engine: "isolation", what });
                 }
             },
             Isolation::Auto if mounts.is_ok() && overlays()?.is_ok() => Method::Overlay,
