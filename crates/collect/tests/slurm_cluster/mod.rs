@@ -3,8 +3,8 @@
 //! Everything is its own: a munged with a key and a socket of its own, ports that
 //! were free a moment ago, configuration, state and logs in a temporary folder.
 //! The system's own Slurm, if there is one, is not touched, because all commands
-//! are given `SLURM_CONF`. The daemons stay children of this process and are
-//! ended with it, by their process numbers.
+//! are given `SLURM_CONF`. The daemons stay children of this process; they are
+//! ended by their process numbers, and by the kernel if this process is killed.
 
 use std::fs;
 use std::net::TcpListener;
@@ -37,13 +37,13 @@ impl Cluster {
         cluster.start_munged();
         cluster.write_configuration(nodes);
         let configuration = cluster.configuration();
-        let daemon = |name: &str| {
-            let mut daemon = Command::new(in_system_path(name));
+        let slurm = |name: &str| {
+            let mut daemon = daemon(name);
             daemon.arg("-D").arg("-f").arg(&configuration);
             daemon
         };
-        let mut controller = daemon("slurmctld");
-        let mut workers: Vec<Command> = (1..=nodes).map(|_| daemon("slurmd")).collect();
+        let mut controller = slurm("slurmctld");
+        let mut workers: Vec<Command> = (1..=nodes).map(|_| slurm("slurmd")).collect();
         cluster.spawn("slurmctld", &mut controller);
         for (index, worker) in workers.iter_mut().enumerate() {
             let name = format!("n{}", index + 1);
@@ -93,7 +93,7 @@ impl Cluster {
         let folder = self.path("munge");
         fs::write(folder.join("key"), key).unwrap();
         fs::set_permissions(folder.join("key"), fs::Permissions::from_mode(0o600)).unwrap();
-        let mut munged = Command::new(in_system_path("munged"));
+        let mut munged = daemon("munged");
         munged.arg("--foreground").arg("--num-threads=2");
         for (option, name) in
             [("key-file", "key"), ("socket", "socket"), ("pid-file", "pid"), ("seed-file", "seed")]
@@ -150,13 +150,8 @@ impl Cluster {
         let log = fs::File::create(self.path("log").join(format!("{name}.out"))).unwrap();
         command.env("SLURM_CONF", self.configuration());
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let child = command.spawn().unwrap_or_else(|error| {
-            panic!(
-                "{} cannot be started: {error}; packages slurmctld slurmd slurm-client munge are \
-                 needed (cargo xtask setup)",
-                command.get_program().display()
-            )
-        });
+        let child = command.spawn();
+        let child = child.unwrap_or_else(|error| panic!("setpriv cannot be started: {error}"));
         self.daemons.insert(0, child);
     }
 
@@ -187,6 +182,15 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // A test that failed may have left something running on the nodes.
+        if self.daemons.len() > 2 && !self.queue().is_empty() {
+            let user = Command::new("id").arg("-un").output().unwrap().stdout;
+            self.output("scancel", &["--user", String::from_utf8_lossy(&user).trim()]);
+            let begun = Instant::now();
+            while begun.elapsed() < PATIENCE / 4 && !self.queue().is_empty() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
         // Controllers save their state when asked to end; it is not wanted.
         for daemon in &mut self.daemons {
             let _ = daemon.kill();
@@ -195,12 +199,17 @@ impl Drop for Cluster {
     }
 }
 
-/// Daemons are where an ordinary user's path does not lead.
-fn in_system_path(name: &str) -> PathBuf {
+/// A daemon that does not outlive this process. Daemons are where an ordinary
+/// user's path does not lead.
+fn daemon(name: &str) -> Command {
     let folders = ["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin"];
-    let found =
-        folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
-    found.unwrap_or_else(|| name.into())
+    let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
+    let path = paths.find(|path| path.exists()).unwrap_or_else(|| {
+        panic!("no {name}: install slurmctld slurmd slurm-client munge (cargo xtask setup)")
+    });
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(path);
+    command
 }
 
 /// Ports nobody uses, all different.
