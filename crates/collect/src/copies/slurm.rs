@@ -84,8 +84,9 @@ pub(super) fn run(copies: &Copies<'_>, options: &SlurmOptions) -> Result<Outcome
     let mut array =
         Array { copies, options, staging: &staging, directory: &directory, watch: &watch };
     let (done, repeated) = array.run(&mut queue)?;
-    // Those that just finished are on their way out.
-    queue.wait_until_empty()?;
+    if !queue.leave() {
+        copies.notice("tasks that have ended are still in the queue; does their node answer?");
+    }
     let mut endings = Vec::new();
     for done in &done {
         endings.push(Ending {
@@ -309,28 +310,46 @@ impl Queue {
         Ok(text.lines().filter_map(read_task).collect())
     }
 
-    fn wait_until_empty(&mut self) -> Result<(), Error> {
+    /// Waits until nothing of ours is in the queue. False if that takes too long.
+    fn wait_until_empty(&mut self, limit: Duration) -> bool {
         let begun = Instant::now();
-        while !self.jobs.is_empty() && !self.ask()?.is_empty() {
-            if begun.elapsed() > PATIENCE {
-                return Err(failed("tasks that have ended do not leave the queue; see squeue"));
+        while !self.jobs.is_empty() {
+            match self.ask() {
+                Ok(tasks) if tasks.is_empty() => self.jobs.clear(),
+                _ if begun.elapsed() > limit => return false,
+                _ => std::thread::sleep(POLL / 4),
             }
-            std::thread::sleep(POLL / 4);
         }
+        true
+    }
+
+    /// Takes all that is left out of the queue. Those that have just finished go
+    /// by themselves; others are attempts that were given up and did not end. A
+    /// task whose node does not answer stays, and nobody can help that.
+    fn leave(&mut self) -> bool {
+        if self.wait_until_empty(POLL * 8) {
+            return true;
+        }
+        self.cancel();
+        let left = self.wait_until_empty(PATIENCE / 4);
         self.jobs.clear();
-        Ok(())
+        left
+    }
+
+    fn cancel(&self) {
+        let mut command = Command::new("scancel");
+        command.arg("--quiet").args(&self.jobs);
+        // It may have ended meanwhile.
+        let _ = said_by(&mut command);
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if self.jobs.is_empty() {
-            return;
+        if !self.jobs.is_empty() {
+            self.cancel();
+            self.wait_until_empty(PATIENCE);
         }
-        let mut command = Command::new("scancel");
-        command.arg("--quiet").args(&self.jobs);
-        let _ = said_by(&mut command);
-        let _ = self.wait_until_empty();
     }
 }
 
