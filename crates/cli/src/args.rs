@@ -286,8 +286,11 @@ pub enum Target {
 pub struct Autopsy {
     /// Core dumps, as the kernel or gcore wrote them, or compressed with zstd or
     /// lz4.
-    #[arg(required = true, value_name = "CORE")]
+    #[arg(required_unless_present = "pid", value_name = "CORE")]
     pub cores: Vec<PathBuf>,
+    /// A live process instead, which is stopped for a moment.
+    #[arg(long, value_name = "PID", conflicts_with = "cores")]
+    pub pid: Option<u32>,
     /// The executable that ran, if it is no longer where it was.
     #[arg(long, value_name = "EXE")]
     pub exe: Option<PathBuf>,

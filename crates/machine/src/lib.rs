@@ -30,6 +30,7 @@ pub mod edit;
 pub mod elf;
 mod error;
 pub mod image;
+mod live;
 pub mod memory;
 pub mod modules;
 pub mod process;

@@ -1,11 +1,12 @@
 //! A process that died, or that was stopped: its threads, memory and files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::core_file::CoreFile;
 use crate::core_file::notes::{Notes, SignalInfo, Thread};
 use crate::debug_file::DebugFolders;
+use crate::live::{self, Stopped};
 use crate::memory::Memory;
 use crate::modules::{Module, Modules, Options};
 use crate::symbolise::Place;
@@ -21,6 +22,8 @@ pub struct Process {
     /// What is wrong with the core, in sentences.
     pub remarks: Vec<String>,
     pub(crate) folders: DebugFolders,
+    /// A live process goes on when this is dropped.
+    stopped: Option<Stopped>,
 }
 
 impl Process {
@@ -33,6 +36,26 @@ impl Process {
         Self::new(CoreFile::open(path)?, &options)
     }
 
+    /// A process that lives, stopped until this is dropped.
+    pub fn of_pid(pid: u32, options: &Options) -> Result<Self, Error> {
+        let (core, stopped) = live::stop(pid)?;
+        let mut options = options.clone();
+        // One that was deleted or replaced is still there under this name.
+        if options.executable.is_none() {
+            let executable = PathBuf::from(format!("/proc/{pid}/exe"));
+            let gone = std::fs::read_link(&executable).is_ok_and(|path| !path.exists());
+            options.executable = gone.then_some(executable);
+        }
+        let mut process = Self::new(core, &options)?;
+        process.stopped = Some(stopped);
+        Ok(process)
+    }
+
+    /// Whether it lives, and goes on when this is dropped.
+    pub fn is_live(&self) -> bool {
+        self.stopped.is_some()
+    }
+
     /// From a core that was opened.
     pub fn new(core: CoreFile, options: &Options) -> Result<Self, Error> {
         let CoreFile { notes, segments, remarks, complete, file, length, .. } = core;
@@ -40,7 +63,7 @@ impl Process {
         let mut memory = Memory::new(file, length, segments);
         memory.complete = complete;
         let modules = Modules::find(&notes, &mut memory, options, &folders)?;
-        Ok(Self { notes, memory, modules, remarks, folders })
+        Ok(Self { notes, memory, modules, remarks, folders, stopped: None })
     }
 
     /// The thread that died, if the process did: the first.

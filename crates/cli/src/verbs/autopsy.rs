@@ -18,8 +18,8 @@ use crate::source::Sources;
 use crate::style::{demangle, terminal};
 
 /// Said of a program that has nothing of ours.
-const NOT_OURS: &str = "This program was not built with `backtrail cc`: a build that is could also \
-                        tell the last paths of these functions, and what never ran.";
+const NOT_OURS: &str = "This program was not built with `backtrail cc`, which would add the last \
+                        paths of these functions and what never ran.";
 
 /// Runs the verb.
 pub fn run(args: &args::Autopsy) -> anyhow::Result<u8> {
@@ -32,6 +32,10 @@ pub fn run(args: &args::Autopsy) -> anyhow::Result<u8> {
     for core in &args.cores {
         let process = Process::of_core(core, &options)?;
         found.push(examine(&process, &core.display().to_string(), &args.source_map));
+    }
+    if let Some(pid) = args.pid {
+        let process = Process::of_pid(pid, &options)?;
+        found.push(examine(&process, &format!("process {pid}"), &args.source_map));
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     let several = found.len() > 1;

@@ -64,6 +64,8 @@ pub(crate) enum Saved {
 /// The unwind tables of one file.
 pub(crate) struct Tables {
     bases: BaseAddresses,
+    /// Where `.eh_frame` begins.
+    start: u64,
     frames: Option<gimli::EhFrame<Slice>>,
     header: Option<ParsedEhFrameHdr<Slice>>,
     debug: Option<gimli::DebugFrame<Slice>>,
@@ -90,6 +92,7 @@ impl Tables {
         let other_debug = || debug.and_then(|debug| debug.sections([".debug_frame"])[0].take());
         let debug = own_debug.or_else(other_debug);
         let address = |section: &Option<Section>| section.as_ref().map_or(0, |it| it.address);
+        let start = address(&frames);
         let bases = BaseAddresses::default()
             .set_eh_frame_hdr(address(&header))
             .set_eh_frame(address(&frames))
@@ -108,7 +111,7 @@ impl Tables {
         if let Some(debug) = &debug {
             places.debug = list(debug, &bases);
         }
-        Self { bases, frames, header, debug, places, rules: RefCell::default() }
+        Self { bases, start, frames, header, debug, places, rules: RefCell::default() }
     }
 
     /// The rule for an address, if there is one.
@@ -135,15 +138,20 @@ impl Tables {
     fn find_in_frames(&self, address: u64) -> Option<Rule> {
         let frames = self.frames.as_ref()?;
         let get = gimli::EhFrame::cie_from_offset;
-        let fde = match &self.header {
+        let offset = match &self.header {
             Some(header) => {
-                header.table()?.fde_for_address(frames, &self.bases, address, get).ok()?
+                let entry = header.table()?.lookup(address, &self.bases).ok()?.direct().ok()?;
+                // Not by `pointer_to_offset`, which takes the header's word for
+                // where the section begins.
+                usize::try_from(entry.checked_sub(self.start)?).ok()?
             }
-            None => {
-                let offset = entry_of(&self.places.frames, address)?;
-                frames.fde_from_offset(&self.bases, offset.into(), get).ok()?
-            }
+            None => entry_of(&self.places.frames, address)?,
         };
+        let fde = frames.fde_from_offset(&self.bases, offset.into(), get).ok()?;
+        // The header names the nearest, whether or not it covers the address.
+        if !fde.contains(address) {
+            return None;
+        }
         row(frames, &self.bases, &fde, address)
     }
 }

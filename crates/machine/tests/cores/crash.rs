@@ -10,7 +10,9 @@ use std::process::Command;
 
 /// A source of this test.
 pub fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cores/fixtures").join(name)
+    // Tests of the command line use these, too.
+    let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine");
+    machine.join("tests/cores/fixtures").join(name)
 }
 
 /// Runs a tool that has to be there and has to succeed.

@@ -123,29 +123,81 @@ fn a_truncated_core_tells_what_it_can_and_that_it_is_truncated() {
     assert!(errors >= 1 && partial > 20 && complete >= 1, "{errors} {partial} {complete}");
 }
 
+/// How many random damages are tried; many more, if asked for.
+fn rounds() -> usize {
+    let asked = std::env::var("BACKTRAIL_CORE_ROUNDS").ok();
+    asked.map_or(120, |rounds| rounds.parse().unwrap())
+}
+
+/// Random numbers, the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (self.0 >> 33) as usize % end
+    }
+
+    fn byte(&mut self) -> u8 {
+        let other = self.below(256) as u8;
+        [0, 1, 0x7f, 0x80, 0xff, other][self.below(6)]
+    }
+}
+
 #[test]
 fn a_corrupt_core_never_makes_the_reader_stumble() {
     let folder = tempfile::tempdir().unwrap();
     let (_, bytes) = small(folder.path());
     let path = folder.path().join("corrupt");
-    // Headers and notes, then stack and registers: what is followed.
-    let mut state = 1u64;
-    let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (state >> 33) as usize
-    };
+    let mut random = Random(1);
     let mut opened = 0;
-    for round in 0..150 {
+    for round in 0..rounds() {
         let mut damaged = bytes.clone();
         for _ in 0..1 + round % 6 {
+            // Headers, notes, stack: what is followed.
             let place = match round % 3 {
-                0 => random() % 0x580,
-                1 => 0x580 + random() % 0x800,
-                _ => bytes.len() - 0x9000 + random() % 0x8000,
+                0 => random.below(0x580),
+                1 => 0x580 + random.below(0x800),
+                _ => bytes.len() - 0x9000 + random.below(0x8000),
             };
-            damaged[place] = [0, 0xff, random() as u8][random() % 3];
+            damaged[place] = random.byte();
         }
         opened += usize::from(open(&damaged, &path).is_ok());
     }
-    assert!(opened > 50, "{opened}");
+    assert!(opened > rounds() / 3, "{opened}");
+}
+
+#[test]
+fn a_corrupt_executable_never_makes_the_reader_stumble() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, _) = small(folder.path());
+    let core = folder.path().join("segfault.core");
+    let bytes = std::fs::read(&program).unwrap();
+    let damaged = folder.path().join("damaged");
+    let options = Options { executable: Some(damaged.clone()), ..Options::default() };
+    let mut random = Random(2);
+    let mut used = 0;
+    for round in 0..rounds() {
+        let mut copy = bytes.clone();
+        for _ in 0..1 << (round % 8) {
+            // Program headers, section headers, anything.
+            let place = match round % 5 {
+                0 => 0x40 + random.below(0x300),
+                1 => bytes.len() - 1 - random.below(40 * 64),
+                _ => 0x400 + random.below(bytes.len() - 0x400),
+            };
+            copy[place] = random.byte();
+        }
+        std::fs::write(&damaged, copy).unwrap();
+        let Ok(process) = Process::of_core(&core, &options) else { continue };
+        let backtrace = Backtrace::compute(&process, &process.notes.threads[0].registers);
+        for frame in &backtrace.frames {
+            // The libraries are whole, and slow to read again and again.
+            if process.modules.index(frame.instruction()) == process.modules.main {
+                process.places(frame.instruction());
+            }
+        }
+        used += 1;
+    }
+    assert!(used > rounds() / 3, "{used}");
 }

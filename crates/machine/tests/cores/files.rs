@@ -151,3 +151,37 @@ fn separate_debug_information_is_found_by_build_id_and_by_name() {
     objcopy(&["--only-keep-debug"], &[&wrong, &debug]);
     assert_ne!(names(&process(&core, &linked)), truth);
 }
+
+#[test]
+fn a_live_process_is_looked_at_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("gcc", &["-O2"], "crashes.c", folder.path());
+    let mut child = Command::new(&program)
+        .arg("wait")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut first = [0; 6];
+    std::io::Read::read_exact(&mut output, &mut first).unwrap();
+    assert_eq!(&first, b"ready\n");
+    for _ in 0..3 {
+        let process = Process::of_pid(child.id(), &Options::default()).unwrap_or_else(|error| {
+            panic!("{error}");
+        });
+        assert!(process.is_live() && process.signal().is_none());
+        let names = names(&process);
+        let own: Vec<_> =
+            names.iter().filter(|name| *name == "linger" || *name == "main").collect();
+        assert_eq!(own, ["linger", "linger", "linger", "main"], "{names:?}");
+        assert_eq!(names.last().unwrap(), "_start");
+    }
+    drop(child.stdin.take());
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(rest, "3\n");
+    let gone = Process::of_pid(child.id(), &Options::default()).err().unwrap();
+    assert!(gone.to_string().contains("no such process"), "{gone}");
+}

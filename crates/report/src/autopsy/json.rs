@@ -17,6 +17,10 @@ pub struct Document<'a> {
     fault_address: Option<String>,
     remarks: &'a [String],
     threads: Vec<ThreadRow<'a>>,
+    /// What cannot have run: not known of a program that records nothing.
+    impossible: Option<()>,
+    /// How much that leaves.
+    active: Option<()>,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,6 +55,12 @@ struct FrameRow<'a> {
     inlined: bool,
     signal: bool,
     remark: Option<&'a str>,
+    /// What the function recorded.
+    scheme: &'static str,
+    path: [(); 0],
+    older: [(); 0],
+    truncated: bool,
+    never: [(); 0],
 }
 
 impl<'a> Document<'a> {
@@ -67,6 +77,8 @@ impl<'a> Document<'a> {
             fault_address: autopsy.fault_address.map(|address| format!("{address:#x}")),
             remarks: &autopsy.remarks,
             threads: autopsy.threads.iter().map(thread_row).collect(),
+            impossible: None,
+            active: None,
         }
     }
 }
@@ -99,5 +111,10 @@ fn frame_row(frame: &Frame) -> FrameRow<'_> {
         inlined: frame.inlined,
         signal: frame.signal,
         remark: frame.remark.as_deref(),
+        scheme: "none",
+        path: [],
+        older: [],
+        truncated: false,
+        never: [],
     }
 }

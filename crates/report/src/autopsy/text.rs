@@ -15,7 +15,9 @@ const LONGEST_CYCLE: usize = 8;
 
 /// The whole text.
 pub fn render(autopsy: &Autopsy, style: Style) -> String {
-    let mut text = Text { style, out: String::new() };
+    let last = autopsy.threads.iter().filter_map(|thread| thread.frames.last());
+    let widest = last.map(|frame| frame.number.to_string().len()).max().unwrap_or(1);
+    let mut text = Text { style, digits: widest, out: String::new() };
     text.head(autopsy);
     for thread in &autopsy.threads {
         text.thread(thread);
@@ -29,6 +31,8 @@ pub fn render(autopsy: &Autopsy, style: Style) -> String {
 
 struct Text {
     style: Style,
+    /// How many digits the highest number of a frame has.
+    digits: usize,
     out: String,
 }
 
@@ -38,11 +42,17 @@ impl Text {
         self.out.push('\n');
     }
 
+    /// A line below the name of a frame.
+    fn below(&mut self, line: &str) {
+        let indent = " ".repeat(self.digits + 5);
+        self.line(&format!("{indent}{line}"));
+    }
+
     fn head(&mut self, autopsy: &Autopsy) {
         let mut title = self.style.bold(&harmless(&autopsy.program));
         match &autopsy.signal {
             Some(signal) => write!(title, "  {signal}").unwrap_or_default(),
-            None => title.push_str("  no signal: it was running when the core was made"),
+            None => title.push_str("  no signal: it was running"),
         }
         if let Some(address) = autopsy.fault_address {
             let _ = write!(title, " at {address:#x}");
@@ -52,7 +62,7 @@ impl Text {
         }
         self.line(&title);
         let build = if autopsy.build_id.is_empty() { "not known" } else { &autopsy.build_id };
-        self.line(&format!("  core      {}", harmless(&autopsy.core)));
+        self.line(&format!("  of        {}", harmless(&autopsy.core)));
         self.line(&format!("  build id  {}", harmless(build)));
         if !autopsy.command.is_empty() {
             self.line(&format!("  command   {}", harmless(&autopsy.command)));
@@ -76,7 +86,7 @@ impl Text {
         }
         self.frames(oldest, widest, thread.crashed);
         if let Some(lost) = &thread.lost {
-            self.line(&self.style.warning(&format!("       no further: {}", harmless(lost))));
+            self.below(&self.style.warning(&format!("no further: {}", harmless(lost))));
         }
     }
 
@@ -87,7 +97,7 @@ impl Text {
             Some(cycle) => format!("{frames} more: the {cycle} above, again and again"),
             None => format!("{frames} are left out"),
         };
-        self.line(&format!("       … {what} …"));
+        self.below(&format!("… {what} …"));
     }
 
     /// Frames, those that repeat folded.
@@ -106,7 +116,7 @@ impl Text {
                     let again = number((times - SHOWN) as u64);
                     format!("the {cycle} above, {again} times more")
                 };
-                self.line(&format!("       … {what} …"));
+                self.below(&format!("… {what} …"));
                 at += cycle * times;
             } else {
                 self.frame(&frames[at], widest, sources);
@@ -118,8 +128,8 @@ impl Text {
     fn frame(&mut self, frame: &Frame, widest: usize, sources: bool) {
         let name = shorten(&name(frame), self.style.width.max(WIDEST_NAME));
         let padding = " ".repeat(widest.saturating_sub(name.chars().count()));
-        let mut line =
-            format!("  #{:<4}{}{padding}  {}", frame.number, self.style.bold(&name), place(frame));
+        let number = format!("#{:<width$}", frame.number, width = self.digits);
+        let mut line = format!("  {number}  {}{padding}  {}", self.style.bold(&name), place(frame));
         let mut labels = Vec::new();
         if frame.inlined {
             labels.push("inlined");
@@ -136,10 +146,10 @@ impl Text {
         self.line(&line);
         if let Some(source) = frame.source.as_ref().filter(|_| sources) {
             let source = shorten(&harmless(source.trim()), self.style.width.saturating_sub(9));
-            self.line(&format!("         {}", self.style.dim(&source)));
+            self.below(&self.style.dim(&source));
         }
         if let Some(remark) = &frame.remark {
-            self.line(&self.style.warning(&format!("         {}", harmless(remark))));
+            self.below(&self.style.warning(&harmless(remark)));
         }
     }
 }
@@ -208,7 +218,7 @@ mod tests {
             frames.push(frame(1 + 2 * round, "even"));
             frames.push(frame(2 + 2 * round, "odd"));
         }
-        frames.push(frame(101, "main"));
+        frames.push(frame(1101, "main"));
         let gap = Gap { behind: 101, count: 1000, cycle: Some(2) };
         let thread = Thread { id: 7, crashed: true, frames, gap: Some(gap), lost: None };
         let autopsy = Autopsy { threads: vec![thread], ..Autopsy::default() };
@@ -217,14 +227,14 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "  #0   leaf  deep/a.c:3",
-                "  #1   even  deep/a.c:3",
-                "  #2   odd   deep/a.c:3",
-                "  #3   even  deep/a.c:3",
-                "  #4   odd   deep/a.c:3",
-                "       … the 2 above, 48 times more …",
-                "       … 1,000 frames more: the 2 above, again and again …",
-                "  #101 main  deep/a.c:3",
+                "  #0     leaf  deep/a.c:3",
+                "  #1     even  deep/a.c:3",
+                "  #2     odd   deep/a.c:3",
+                "  #3     even  deep/a.c:3",
+                "  #4     odd   deep/a.c:3",
+                "         … the 2 above, 48 times more …",
+                "         … 1,000 frames more: the 2 above, again and again …",
+                "  #1101  main  deep/a.c:3",
             ]
         );
     }
@@ -243,7 +253,7 @@ mod tests {
         let autopsy = Autopsy { threads: vec![thread], ..Autopsy::default() };
         let text = render(&autopsy, Style::PLAIN);
         for part in [
-            "#0   0x10",
+            "#0  0x10",
             "the program jumped\u{fffd} to 0x10",
             "(found by scan)",
             "(rests on a guess)",
