@@ -84,3 +84,29 @@ fn show_prints_a_header_and_a_line_per_block() {
     assert!(lines.len() >= 2, "{shown}");
     assert!(lines[1..].iter().all(|line| line["function"].is_string()));
 }
+
+#[test]
+fn paths_of_a_log_say_how_far_unfinished_paths_got() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let source = "#include <stdlib.h>\nvoid leave(int x) { if (x) exit(0); }\n\
+                  int main(int c, char **v) { (void)v; if (c == 1) leave(c); return 1; }\n";
+    std::fs::write(folder.join("a.c"), source).unwrap();
+    run(backtrail(&["cc", "-O0", "a.c", "-o", "program"]).current_dir(folder));
+    let schema = schema("paths-1.json");
+    let partial = |scheme: &str| {
+        let variant = format!("program.{scheme}");
+        let words = ["instrument", "--scheme", scheme, "-o", &variant, "program"];
+        run(backtrail(&words).current_dir(folder));
+        let records = folder.join(scheme);
+        run(Command::new(folder.join(&variant)).env("BACKTRAIL_DIR", &records));
+        let document = check(&schema, &run(backtrail(&["paths", "--json"]).arg(&records)));
+        let functions = document["functions"].as_array().unwrap();
+        let main = functions.iter().find(|function| function["name"] == "main").unwrap();
+        assert_eq!(main["unfinished"], 1, "{main}");
+        main["partial"].clone()
+    };
+    assert_eq!(partial("profile"), serde_json::json!([]));
+    let known = serde_json::json!([{ "starts": "entry", "blocks": ["b0", "b1"], "count": 1 }]);
+    assert_eq!(partial("log"), known);
+}
