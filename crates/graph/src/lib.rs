@@ -14,7 +14,7 @@
 //! | [`path_dag`] | the acyclic graph of a function's paths, and how many there are |
 //! | [`path_numbering`], [`path_cuts`] | numbers of paths, and how to keep them few |
 //! | [`selective_labels`] | labels that tell some paths from all others |
-//! | [`path_increments`], [`spanning_tree`] | labels moved to few and cheap edges |
+//! | [`path_increments`], [`spanning_tree`], [`edge_agreement`] | labels moved to few and cheap edges |
 //! | [`edge_set`] | a set of edges |
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ pub mod components;
 pub mod depth_first;
 pub mod digraph;
 pub mod dominators;
+pub mod edge_agreement;
 pub mod edge_set;
 pub mod index;
 pub mod path_cuts;

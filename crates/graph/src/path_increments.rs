@@ -17,9 +17,10 @@
 //! potential is hard (it is to satisfy most of a set of equations between pairs
 //! of unknowns); this finds one that no change at a single node betters.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use crate::digraph::Edge;
+use crate::edge_agreement::compute_potential;
 use crate::index::Index;
 use crate::path_dag::{DagNode, PathDag};
 use crate::path_numbering::PathNumbering;
@@ -31,7 +32,7 @@ pub struct PathIncrements {
     increments: Vec<i64>,
 }
 
-/// How often [`PathIncrements::improve`] goes over all nodes, at most.
+/// How often [`PathIncrements::improve`] looks at a node, at most and on average.
 const ROUNDS: usize = 16;
 
 impl PathIncrements {
@@ -74,6 +75,19 @@ impl PathIncrements {
         Self { increments: graph.edges().map(increment).collect() }
     }
 
+    /// Increments for any values, moved so that edges of much weight get 0
+    /// ([`crate::edge_agreement`]), edges of `forced` first.
+    pub fn by_agreement(dag: &PathDag, values: &[u64], weights: &[u64], forced: &[Edge]) -> Self {
+        let potential = compute_potential(dag, values, weights, forced);
+        let graph = dag.graph();
+        let increment = |edge: Edge| {
+            let from = potential[graph.source(edge).position()];
+            let to = potential[graph.target(edge).position()];
+            from.wrapping_add(values[edge.position()] as i64).wrapping_sub(to)
+        };
+        Self { increments: graph.edges().map(increment).collect() }
+    }
+
     /// The values where they are.
     pub fn unmoved(values: &[u64]) -> Self {
         Self { increments: values.iter().map(|&value| value as i64).collect() }
@@ -81,41 +95,72 @@ impl PathIncrements {
 
     /// Changes the potential of one node after another, as long as edges of more
     /// weight lose their increment than get one. An edge of `forced` that has
-    /// none gets none.
+    /// none gets none. Nodes all of whose edges add nothing are not looked at.
     pub fn improve(&mut self, dag: &PathDag, weights: &[u64], forced: &[Edge]) {
+        let graph = dag.graph();
         let mut weights: Vec<u128> = weights.iter().map(|&weight| weight.into()).collect();
         for edge in forced {
             weights[edge.position()] = 1 << 100;
         }
-        let inner = || dag.reverse_topological().iter().skip(1).rev().skip(1);
-        for _ in 0..ROUNDS {
-            let mut changed = false;
-            for &node in inner() {
-                changed |= self.improve_at(dag, node, &weights);
+        let is_fixed = |node: DagNode| node == dag.entry() || node == dag.exit();
+        let mut is_pending = vec![false; graph.node_count()];
+        let mut pending = VecDeque::new();
+        for edge in graph.edges().filter(|&edge| self.increment(edge) != 0) {
+            for node in [graph.source(edge), graph.target(edge)] {
+                if !is_fixed(node) && !std::mem::replace(&mut is_pending[node.position()], true) {
+                    pending.push_back(node);
+                }
             }
-            if !changed {
-                break;
+        }
+        let mut left = ROUNDS * graph.node_count();
+        let mut steps = Vec::new();
+        while let Some(node) = pending.pop_front().filter(|_| left > 0) {
+            left -= 1;
+            is_pending[node.position()] = false;
+            if self.improve_at(dag, node, &weights, &mut steps) {
+                for next in graph.successors(node).chain(graph.predecessors(node)) {
+                    if !is_fixed(next) && !std::mem::replace(&mut is_pending[next.position()], true)
+                    {
+                        pending.push_back(next);
+                    }
+                }
             }
         }
     }
 
     /// Changes the potential of `node` if that saves weight; whether it did.
-    fn improve_at(&mut self, dag: &PathDag, node: DagNode, weights: &[u128]) -> bool {
+    fn improve_at(
+        &mut self,
+        dag: &PathDag,
+        node: DagNode,
+        weights: &[u128],
+        steps: &mut Vec<(i64, u128)>,
+    ) -> bool {
         let graph = dag.graph();
         let into = graph.in_edges(node).iter().map(|&edge| (edge, 1i64));
         let edges = into.chain(graph.out_edges(node).iter().map(|&edge| (edge, -1)));
         // By how much the potential would have to grow for which weight.
-        let mut saved: BTreeMap<i64, u128> = BTreeMap::new();
-        for (edge, sign) in edges.clone() {
-            let step = self.increments[edge.position()].wrapping_mul(sign);
-            *saved.entry(step).or_default() += weights[edge.position()];
+        steps.clear();
+        steps.extend(edges.clone().map(|(edge, sign)| {
+            (self.increments[edge.position()].wrapping_mul(sign), weights[edge.position()])
+        }));
+        steps.sort_unstable();
+        let (mut now, mut best) = (0u128, (0u128, 0i64));
+        for same in steps.chunk_by(|a, b| a.0 == b.0) {
+            let weight: u128 = same.iter().map(|(_, weight)| weight).sum();
+            if same[0].0 == 0 {
+                now = weight;
+            }
+            if weight > best.0 {
+                best = (weight, same[0].0);
+            }
         }
-        let now = saved.get(&0).copied().unwrap_or(0);
-        let best = saved.into_iter().max_by_key(|&(step, weight)| (weight, step == 0));
-        let Some((step, _)) = best.filter(|&(_, weight)| weight > now) else { return false };
+        if best.0 <= now {
+            return false;
+        }
         for (edge, sign) in edges {
             let increment = &mut self.increments[edge.position()];
-            *increment = increment.wrapping_sub(step.wrapping_mul(sign));
+            *increment = increment.wrapping_sub(best.1.wrapping_mul(sign));
         }
         true
     }

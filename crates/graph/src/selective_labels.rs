@@ -66,6 +66,21 @@ impl SelectiveLabels {
         &self.labels
     }
 
+    /// Labels without step 2, by number of the edge. They tell the same paths
+    /// apart, and the sums of interesting ones are the same: an uninteresting
+    /// path keeps the values of its interesting edges where they are, and what
+    /// it loses at its first uninteresting edge leaves it below all interesting
+    /// paths from that node on. (So the order of step 1 is of no account here.)
+    pub fn unpropagated(&self) -> Vec<u64> {
+        let mut labels = self.values.clone();
+        for (edge, label) in labels.iter_mut().enumerate() {
+            if !self.interesting.contains(Edge::new(edge)) {
+                *label = 0;
+            }
+        }
+        labels
+    }
+
     /// The label of an edge.
     pub fn label(&self, edge: Edge) -> u64 {
         self.labels[edge.position()]

@@ -170,6 +170,15 @@ fn check(case: &Case) {
         assert_eq!(sums_of_interest.len() as u64, numbering.count());
     }
     check_moved(case, labels.labels());
+    let unpropagated = labels.unpropagated();
+    assert!(case.tells_apart(sum_of(&unpropagated)), "an interesting path shares its sum");
+    for path in case.paths.iter().filter(|path| case.is_counted(path)) {
+        let its = sum_of(&unpropagated)(path);
+        assert!(its < labels.count());
+        assert!(its == sum(path) || !case.is_interesting(path));
+        assert_eq!(labels.path(&case.dag, its).is_some(), case.is_interesting(path));
+    }
+    check_moved(case, &unpropagated);
 }
 
 /// Moved labels keep the sum of every path, and the forced edges' zeros.
@@ -179,7 +188,8 @@ fn check_moved(case: &Case, labels: &[u64]) {
     let flow = |edge: &Edge| matches!(case.dag.kind(*edge), DagEdge::Flow(_));
     let forced: Vec<Edge> =
         graph.edges().filter(flow).filter(|&edge| tree.increment(edge) == 0).step_by(3).collect();
-    for mut moved in [PathIncrements::unmoved(labels), tree] {
+    let agreed = PathIncrements::by_agreement(&case.dag, labels, &case.weights, &[]);
+    for mut moved in [PathIncrements::unmoved(labels), tree, agreed] {
         let before = moved.weight(&case.weights);
         let kept: Vec<Edge> =
             forced.iter().copied().filter(|&it| moved.increment(it) == 0).collect();

@@ -10,6 +10,7 @@
 //! | [`program`] | the paths of all functions, calls and frequencies |
 //! | [`published`] | the tasks of P3 |
 //! | [`adaptive`] | where splitting pays |
+//! | [`split`], [`price`] | a function in parts, and what a part costs |
 //! | [`assignment`] | tasks to copies |
 //! | [`coverage`] | the proof that every path is counted somewhere |
 //! | [`cost`] | what a plan costs on a run whose profile is known |
@@ -34,9 +35,10 @@
 //! let profile = copies.finish()?;                            // or Error::Diverged
 //! ```
 //! `Run::of(&profile)` and `Cost::of(&program, &partition, &run)` say what a
-//! plan costs on a run, without running it; [`Partition::explain`] says who
-//! counts what of a function. The same `choice` (limit and weights) goes to
-//! [`ProgramPaths::new`], `plan_copy` and `plan_module`: cuts depend on it.
+//! plan costs on a run, without running it, and `Bound::new(&program, &run)` what
+//! any would; [`Partition::shares`] says who counts what of a function. The same
+//! `choice` (limit and weights) goes to [`ProgramPaths::new`], [`plan_copy`] and
+//! [`crate::unit_plan::plan_module`]: cuts depend on it.
 //!
 //! # What holds
 //! - Every path of every function that counts is of interest in some copy. This
@@ -54,16 +56,21 @@ use backtrail_graph::EdgeSet;
 use backtrail_ir::{Func, Unit};
 use backtrail_plan::UnitPlan;
 
+pub mod adaptive;
 pub mod assignment;
+pub mod bound;
 pub mod copies;
+pub mod cost;
 pub mod coverage;
 pub mod interest;
+pub mod price;
 pub mod program;
 pub mod published;
+pub mod split;
 
 use crate::unit_plan::{Choice, Share, UnitMeaning, UnitPaths, plan_shares};
 use assignment::assign_by_size;
-use interest::{Interest, Placing, Selection};
+use interest::{Interest, LabelCount, Placing, Selection};
 pub use program::{CountedFunction, ProgramPaths};
 
 /// How the work is divided.
@@ -145,7 +152,8 @@ impl Partition {
                 let costs: Vec<u64> = program.functions().iter().map(cost).collect();
                 whole_in(copies, assign_by_size(&costs, copies))
             }
-            Strategy::P3 | Strategy::Adaptive => published::divide(program, copies),
+            Strategy::P3 => published::divide(program, copies),
+            Strategy::Adaptive => adaptive::divide(program, copies),
         };
         Self::of_shares(program, strategy, copies, shares)
     }
@@ -184,6 +192,23 @@ impl Partition {
     /// proved to be all of their paths, or could not be placed.
     pub fn made_whole(&self) -> usize {
         self.made_whole
+    }
+
+    /// How many labels the parts of functions have in each copy, and how many of
+    /// them were moved.
+    pub fn labels(&self, program: &ProgramPaths<'_>) -> Vec<LabelCount> {
+        let mut counts = vec![LabelCount::default(); self.copies];
+        for function in program.functions() {
+            let Some(shares) = self.shares(function.unit_id, function.function) else { continue };
+            for (count, interest) in counts.iter_mut().zip(&shares.interests) {
+                if let Some(Interest::Part(selection)) = interest {
+                    let its = selection.label_count(function.plan(), &function.paths.weights);
+                    count.labels += its.labels;
+                    count.moved += its.moved;
+                }
+            }
+        }
+        counts
     }
 
     /// Who counts what of a function; `None` if it is counted whole by the first

@@ -149,6 +149,44 @@ impl PathPlan {
         Ok(self.place(&increments, &counted, first))
     }
 
+    /// The same, and where a label is part of an initial value or of a count.
+    pub(crate) fn probes_and_constants(
+        &self,
+        interest: &Interest,
+        weights: &[u64],
+    ) -> Result<(Vec<Probe>, Vec<Place>), LeftOut> {
+        let (increments, counted) = self.increments_of(interest, weights)?;
+        let constants = counted.iter().filter(|&edge| increments.increment(edge) != 0);
+        let constants = constants.flat_map(|edge| self.constant_places(edge)).collect();
+        Ok((self.place(&increments, &counted, 0), constants))
+    }
+
+    /// Where the label of an edge of [`Self::dag`] is no probe of its own.
+    fn constant_places(&self, edge: Edge) -> Vec<Place> {
+        let place = |flow: Edge| match self.graph.joint(flow) {
+            Joint::Jump(inst) | Joint::Twice(inst) => Place::Before(inst),
+            Joint::Edge | Joint::Computed => Place::Edge {
+                from: self.graph.block(self.graph.flow.source(flow)),
+                to: self.graph.block(self.graph.flow.target(flow)),
+            },
+        };
+        let target = || Piece::new(self.dag.graph().target(edge).position());
+        match self.dag.kind(edge) {
+            DagEdge::Enter => vec![Place::Entry],
+            DagEdge::LoopStart => {
+                let into = self.graph.flow.in_edges(target()).iter().copied();
+                into.filter(|&flow| self.ends_path(flow)).map(place).collect()
+            }
+            DagEdge::Flow(flow) if self.is_counted_at(flow) => vec![place(flow)],
+            DagEdge::Flow(_) => Vec::new(),
+            DagEdge::LoopEnd(flow) => vec![place(flow)],
+            DagEdge::Leave => {
+                let piece = Piece::new(self.dag.graph().source(edge).position());
+                vec![Place::Block(self.graph.block(piece))]
+            }
+        }
+    }
+
     /// What edges of [`Self::dag`] add to the sum so that the paths of
     /// `interest` are told apart, and those from which a count can be reached:
     /// the others need no probe.

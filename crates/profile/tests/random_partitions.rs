@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use backtrail_abi::UnitId;
-use backtrail_graph::{EdgeSet, Index};
+use backtrail_graph::{Edge, EdgeSet, Index};
 use backtrail_ir::{Block, Func, Inst, Op, Unit};
 use backtrail_plan::counters::Layout;
 use backtrail_plan::{Action, Place, UnitPlan};
@@ -15,9 +15,14 @@ use backtrail_profile::function_graph::{
     has_call_that_returns_twice, is_in_tail_position, traits_of,
 };
 use backtrail_profile::model::Profile;
+use backtrail_profile::partition::bound::Bound;
 use backtrail_profile::partition::copies::CopyDecoder;
+use backtrail_profile::partition::cost::{self, CopyCost, Cost};
+use backtrail_profile::partition::coverage::covers_every_path;
 use backtrail_profile::partition::interest::Placing;
-use backtrail_profile::partition::{Partition, ProgramPaths, Shares, Strategy, plan_copy};
+use backtrail_profile::partition::{
+    CountedFunction, Partition, ProgramPaths, Shares, Strategy, plan_copy,
+};
 use backtrail_profile::skeleton::Module;
 use backtrail_profile::unit_plan::{Choice, UnitMeaning, Weights, plan_module};
 use backtrail_testkit::random_unit::{self, Size};
@@ -94,8 +99,9 @@ impl Variant {
         Self { id: [id; 16], plans: planned.into_iter().map(|(plan, _)| plan).collect(), layout }
     }
 
-    /// The counters after `run`.
-    fn count(&self, module: usize, run: &Run) -> Vec<u8> {
+    /// The counters after `run`, and what the probes cost.
+    fn count(&self, module: usize, run: &Run) -> (Vec<u8>, CopyCost) {
+        let mut cost = CopyCost::default();
         let mut area = vec![0u8; self.layout.bytes as usize];
         for (_, unit, function, events) in run.iter().filter(|it| it.0 == module) {
             let plan = &self.plans[*unit];
@@ -125,8 +131,12 @@ impl Variant {
                 for probe in planned.probes.iter().filter(|probe| probe.at == place) {
                     match probe.action {
                         Action::SetSum(value) => sum = Some(value),
-                        Action::AddSum(value) => sum = Some(sum.unwrap().wrapping_add(value)),
+                        Action::AddSum(value) => {
+                            sum = Some(sum.unwrap().wrapping_add(value));
+                            cost.hits += 1;
+                        }
                         Action::CountSum(value) => {
+                            cost.updates += 1;
                             add(sum.take().unwrap().wrapping_add(value));
                         }
                         Action::Count { counter } => add(counter.into()),
@@ -136,7 +146,7 @@ impl Variant {
                 }
             }
         }
-        area
+        (area, cost)
     }
 }
 
@@ -171,19 +181,23 @@ fn borrowed(units: &[([u8; 16], Unit)]) -> Vec<([u8; 16], &Unit)> {
     units.iter().map(|(id, unit)| (*id, unit)).collect()
 }
 
+/// Each of the first paths of a function to one of the copies.
+fn random_sets(function: &CountedFunction<'_>, copies: usize, rng: &mut Rng) -> Vec<EdgeSet> {
+    let edges = function.dag().graph().edge_count();
+    let mut sets: Vec<EdgeSet> = vec![EdgeSet::none(edges); copies];
+    for path in 0..function.plan().count().min(64) {
+        let set = &mut sets[rng.usize(..copies)];
+        let path = function.plan().edges_of_path(path).unwrap();
+        path.into_iter().for_each(|edge| set.insert(edge));
+    }
+    sets
+}
+
 /// A partition of any shape: some edges of each function to each copy.
 fn random_partition(program: &ProgramPaths<'_>, copies: usize, rng: &mut Rng) -> Partition {
     let mut shares = Vec::new();
     for function in program.functions() {
-        let edges = function.dag().graph().edge_count();
-        let mut sets: Vec<EdgeSet> = vec![EdgeSet::none(edges); copies];
-        // Each of some paths somewhere; and every edge often enough.
-        let paths = function.plan().count();
-        for path in 0..paths.min(64) {
-            let set = &mut sets[rng.usize(..copies)];
-            let path = function.plan().edges_of_path(path).unwrap();
-            path.into_iter().for_each(|edge| set.insert(edge));
-        }
+        let sets = random_sets(function, copies, rng);
         let placing = if rng.bool() { Placing::Moved } else { Placing::Published };
         shares.push(Shares::of_edges(function, &sets, placing));
     }
@@ -199,6 +213,8 @@ enum Divided {
 struct Outcome {
     parts: usize,
     made_whole: usize,
+    /// Copies whose cost could be compared.
+    exact: usize,
 }
 
 fn check(seed: u64, divided: &Divided, copies: usize) -> Outcome {
@@ -230,6 +246,12 @@ fn check(seed: u64, divided: &Divided, copies: usize) -> Outcome {
         Divided::AtRandom => random_partition(&program, copies, &mut rng),
     };
     assert_eq!(partition.copies(), copies);
+    let known = cost::Run::of(&expected);
+    let priced = Cost::of(&program, &partition, &known);
+    let counted = expected.functions.iter().filter(|it| it.is_instrumented()).count();
+    let functions: usize = modules.iter().flatten().map(|(_, unit)| unit.functions.len()).sum();
+    let is_all_kept = expected.functions.len() == functions && counted == program.functions().len();
+    let mut exact = 0;
     let mut merging = CopyDecoder::new(decoder());
     let mut parts = 0;
     for copy in 0..copies {
@@ -243,13 +265,28 @@ fn check(seed: u64, divided: &Divided, copies: usize) -> Outcome {
         }
         let layouts: Vec<_> = variants.iter().map(|it| (it.id, &it.layout)).collect();
         let number = merging.add_copy(&layouts).unwrap();
+        let mut executed = (0, 0);
         for run in &runs {
-            add(&variants, run, |files| merging.add_process(number, files, None).unwrap());
+            let more =
+                add(&variants, run, |files| merging.add_process(number, files, None).unwrap());
+            executed = (executed.0 + more.0, executed.1 + more.1);
         }
+        // What is not kept by the linker is not in the profile, and not priced.
+        if known.is_exact() && is_all_kept {
+            let computed = priced.copies[copy];
+            assert_eq!((computed.hits, computed.updates), executed, "seed {seed} copy {copy}");
+            exact += 1;
+        }
+    }
+    if known.is_exact() && matches!(divided, Divided::By(_)) {
+        let bound = Bound::new(&program, &known);
+        assert!(bound.worst_copy(1) <= bound.total);
+        let most = (copies - 1) as f64 / copies as f64;
+        assert!(bound.saving(copies) <= most + 1e-9, "seed {seed}");
     }
     let found = merging.finish().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     assert!(found == expected, "seed {seed}: the profiles differ");
-    Outcome { parts, made_whole: partition.made_whole() }
+    Outcome { parts, made_whole: partition.made_whole(), exact }
 }
 
 fn whole_variants(units: &[Vec<([u8; 16], &Unit)>], choice: &Choice<'_>) -> Vec<Variant> {
@@ -270,11 +307,15 @@ fn decoded_modules<'u>(
     units.iter().zip(variants).map(module).collect()
 }
 
-fn add(variants: &[Variant], run: &Run, mut take: impl FnMut(&[Counters<'_>])) {
-    let areas = variants.iter().enumerate().map(|(module, it)| it.count(module, run));
-    let areas: Vec<Vec<u8>> = areas.collect();
-    let files = variants.iter().zip(&areas).map(|(it, area)| Counters { layout: it.id, area });
+/// Carries a run out under probes and hands the counters on; hits and updates.
+fn add(variants: &[Variant], run: &Run, mut take: impl FnMut(&[Counters<'_>])) -> (u64, u64) {
+    let counted = variants.iter().enumerate().map(|(module, it)| it.count(module, run));
+    let counted: Vec<(Vec<u8>, CopyCost)> = counted.collect();
+    let files = variants.iter().zip(&counted);
+    let files = files.map(|(it, (area, _))| Counters { layout: it.id, area });
     take(&files.collect::<Vec<_>>());
+    let costs = counted.iter().map(|(_, cost)| (cost.hits, cost.updates));
+    costs.fold((0, 0), |sum, cost| (sum.0 + cost.0, sum.1 + cost.1))
 }
 
 /// A profile of one of the runs, to weigh edges with.
@@ -293,15 +334,18 @@ const COPIES: [usize; 5] = [1, 2, 3, 4, 8];
 #[test]
 fn what_copies_count_together_is_what_one_counts() {
     let mut parts: BTreeMap<Strategy, usize> = BTreeMap::new();
+    let mut exact = 0;
     for seed in 0..300 {
         for strategy in Strategy::ALL {
             for copies in COPIES {
                 let outcome = check(seed, &Divided::By(strategy), copies);
                 *parts.entry(strategy).or_default() += outcome.parts;
+                exact += outcome.exact;
             }
         }
     }
     assert_eq!((parts[&Strategy::Sbl], parts[&Strategy::Pbl]), (0, 0));
+    assert!(exact > 100, "{exact}");
     assert!(parts[&Strategy::P3] > 500, "{parts:?}");
     assert!(parts[&Strategy::Adaptive] > 100, "{parts:?}");
 }
@@ -360,4 +404,40 @@ fn copies_that_disagree_are_not_merged() {
         }
     }
     assert!(differed > 25, "{differed}");
+}
+
+/// The proof that parts are all there is, against enumeration.
+#[test]
+fn what_is_not_counted_by_any_copy_is_found() {
+    let mut answers = [0; 2];
+    for seed in 0..300 {
+        let mut rng = Rng::with_seed(seed);
+        let modules = random_program(&mut rng);
+        let units: Vec<_> = modules.iter().map(|it| borrowed(it)).collect();
+        let choice = Choice {
+            wants: &|_| true,
+            limit: 256,
+            weights: None,
+            is_executable: true,
+            referred_to: None,
+        };
+        let program = ProgramPaths::new(&units, &choice);
+        for function in program.functions() {
+            let copies = rng.usize(1..9);
+            let mut sets = random_sets(function, copies, &mut rng);
+            if rng.bool() {
+                let edge = Edge::new(rng.usize(..sets[0].edge_count()));
+                sets[rng.usize(..copies)].remove(edge);
+            }
+            let shares = Shares::of_edges(function, &sets, Placing::Moved);
+            let interests: Vec<_> = shares.interests.iter().map(Option::as_ref).collect();
+            let mut paths = (0..function.plan().count())
+                .map(|path| function.plan().edges_of_path(path).unwrap());
+            let expected =
+                paths.all(|path| interests.iter().flatten().any(|it| it.contains(&path)));
+            assert_eq!(covers_every_path(function.dag(), &interests), Some(expected));
+            answers[usize::from(expected)] += 1;
+        }
+    }
+    assert!(answers[0] > 100 && answers[1] > 100, "{answers:?}");
 }

@@ -42,6 +42,15 @@ pub enum Placing {
     Moved,
 }
 
+/// How many labels there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LabelCount {
+    /// Edges with a label that is not 0, as published.
+    pub labels: u64,
+    /// How many of these have none where they were, because it was moved.
+    pub moved: u64,
+}
+
 /// What a copy's counters of a function's paths count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartMeaning {
@@ -109,23 +118,44 @@ impl Selection {
         let mut forced = plan.forced();
         forced.retain(|&edge| counted.contains(edge));
         let fits = |it: &PathIncrements| forced.iter().all(|&edge| it.increment(edge) == 0);
-        let unmoved = PathIncrements::unmoved(labels.labels());
         if self.placing == Placing::Published {
+            let unmoved = PathIncrements::unmoved(labels.labels());
             return fits(&unmoved).then_some(unmoved);
         }
-        let tree = PathIncrements::along_tree(dag, labels.labels(), weights, &forced);
-        let mut best: Option<PathIncrements> = None;
-        for mut increments in [unmoved, tree] {
-            if !fits(&increments) {
-                continue;
-            }
-            increments.improve(dag, weights, &forced);
-            debug_assert!(increments.keeps_sums(dag, labels.labels()));
-            if best.as_ref().is_none_or(|it| increments.weight(weights) < it.weight(weights)) {
-                best = Some(increments);
+        // Starts from which better ones are looked for: labels as they are;
+        // moved to where they cost least; and the same without any on an edge
+        // that is not of interest.
+        let mut quiet = forced.clone();
+        quiet.extend(dag.graph().edges().filter(|&edge| !self.edges.contains(edge)));
+        let mut best: Option<(u128, PathIncrements)> = None;
+        for labels in [labels.labels(), &labels.unpropagated()] {
+            let starts = [
+                PathIncrements::unmoved(labels),
+                PathIncrements::by_agreement(dag, labels, weights, &forced),
+                PathIncrements::by_agreement(dag, labels, weights, &quiet),
+            ];
+            for mut increments in starts.into_iter().filter(fits) {
+                increments.improve(dag, weights, &forced);
+                debug_assert!(increments.keeps_sums(dag, labels));
+                let weight = increments.weight(weights);
+                if best.as_ref().is_none_or(|(least, _)| weight < *least) {
+                    best = Some((weight, increments));
+                }
             }
         }
-        best
+        best.map(|(_, increments)| increments)
+    }
+
+    /// How many labels there are as published, and how many of these are moved.
+    pub fn label_count(&self, plan: &PathPlan, weights: &[u64]) -> LabelCount {
+        let published = Selection { edges: self.edges.clone(), placing: Placing::Published };
+        let labels = published.labels(plan);
+        let Ok((now, _)) = plan.increments_of(&Interest::Part(self.clone()), weights) else {
+            return LabelCount::default();
+        };
+        let labelled = || labels.labels().iter().enumerate().filter(|(_, label)| **label != 0);
+        let moved = labelled().filter(|(edge, _)| now.increment(Edge::new(*edge)) == 0).count();
+        LabelCount { labels: labelled().count() as u64, moved: moved as u64 }
     }
 
     /// What is needed to decode the counters.

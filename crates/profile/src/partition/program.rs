@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 use backtrail_graph::{Index, PathDag};
 use backtrail_ir::program::{Program, Resolution};
-use backtrail_ir::{Callee, Func, SymbolKind, Unit, Value};
+use backtrail_ir::{Block, Callee, Func, SymbolKind, Unit, Value};
 
 use crate::partition::interest::Interest;
+use crate::partition::price::Price;
 use crate::path_plan::PathPlan;
 use crate::unit_plan::{Choice, FunctionPaths, UnitPaths};
 
@@ -23,6 +24,7 @@ pub type ModuleUnits<'a> = Vec<([u8; 16], &'a Unit)>;
 #[derive(Debug, Clone)]
 pub struct ProgramPaths<'a> {
     functions: Vec<CountedFunction<'a>>,
+    is_weighed: bool,
 }
 
 /// One of them.
@@ -38,12 +40,17 @@ pub struct CountedFunction<'a> {
     pub paths: FunctionPaths,
     /// How many places call it; several, if that is not known.
     pub call_sites: u32,
+    /// What its weights have to be multiplied by to be comparable with those of
+    /// other functions: 1 for weights from a profile, for guesses how often it
+    /// is thought to be called.
+    pub scale: f64,
 }
 
 impl<'a> ProgramPaths<'a> {
     /// The functions of `modules` that `choice` asks for.
     pub fn new(modules: &[ModuleUnits<'a>], choice: &Choice<'_>) -> Self {
         let mut functions = Vec::new();
+        let mut places = BTreeMap::new();
         let mut calls = CallSites::default();
         let programs: Vec<Program<'_>> = modules
             .iter()
@@ -61,18 +68,28 @@ impl<'a> ProgramPaths<'a> {
                     if program.kept(object, function) {
                         let place = (module, object.position(), function);
                         let call_sites = calls.of(place);
+                        places.insert(place, functions.len());
                         functions.push(CountedFunction {
                             unit_id,
                             unit,
                             function,
                             paths,
                             call_sites,
+                            scale: 1.0,
                         });
                     }
                 }
             }
         }
-        Self { functions }
+        if choice.weights.is_none() {
+            estimate_scales(&mut functions, &places, &calls);
+        }
+        Self { functions, is_weighed: choice.weights.is_some() }
+    }
+
+    /// Whether weights are from a profile, and not guessed.
+    pub fn is_weighed(&self) -> bool {
+        self.is_weighed
     }
 
     /// The functions, in order.
@@ -90,6 +107,16 @@ impl CountedFunction<'_> {
     /// The graph of its paths.
     pub fn dag(&self) -> &PathDag {
         self.paths.plan.dag()
+    }
+
+    /// How often a block is thought to be executed per call, by guessed weights.
+    fn executions_of(&self, block: Block) -> f64 {
+        let graph = self.plan().graph();
+        let first = graph.pieces.iter().find(|(_, piece)| piece.block == block);
+        let Some((piece, _)) = first else { return 0.0 };
+        let into = graph.flow.in_edges(piece).iter().map(|it| self.paths.weights[it.position()]);
+        let entered = if piece == graph.entry() { ONCE } else { 0.0 };
+        (into.sum::<u64>() as f64 + entered) / ONCE
     }
 
     /// Its linkage name.
@@ -119,6 +146,8 @@ struct CallSites {
     sites: BTreeMap<Place, u32>,
     /// Calls of what a module does not define, by name.
     elsewhere: BTreeMap<String, u32>,
+    /// Direct calls within a module: caller, block, callee.
+    direct: Vec<(Place, Block, Place)>,
 }
 
 /// More than one.
@@ -127,6 +156,7 @@ const SEVERAL: u32 = 2;
 impl CallSites {
     /// Adds the calls of a module.
     fn add(&mut self, module: usize, program: &Program<'_>) {
+        let direct = &mut self.direct;
         for (object, unit) in program.units() {
             let mut add = |symbol, sites: u32| match program.resolve(object, symbol) {
                 Resolution::Function(object, function) => {
@@ -145,9 +175,21 @@ impl CallSites {
                 if !program.kept(object, function) {
                     continue;
                 }
-                for inst in body.insts.values() {
-                    if let Some(Callee::Direct(symbol)) = inst.op.call().map(|call| &call.callee) {
+                for (block, inst) in body
+                    .blocks
+                    .iter()
+                    .flat_map(|(block, data)| data.insts().map(move |inst| (block, inst)))
+                {
+                    let call = body.insts[inst].op.call();
+                    if let Some(Callee::Direct(symbol)) = call.map(|call| &call.callee) {
                         add(*symbol, 1);
+                        if let Resolution::Function(callee, called) =
+                            program.resolve(object, *symbol)
+                        {
+                            let caller = (module, object.position(), function);
+                            let callee = (module, callee.position(), called);
+                            direct.push((caller, block, callee));
+                        }
                     }
                 }
                 for operand in &body.operands {
@@ -185,5 +227,56 @@ impl CallSites {
 
     fn of(&self, place: Place) -> u32 {
         self.sites.get(&place).copied().unwrap_or(0)
+    }
+}
+
+/// How often calls are followed: deeper chains count as one of this depth.
+const CALL_ROUNDS: usize = 12;
+
+/// What a guessed weight is for something that is executed once per entry.
+const ONCE: f64 = 65536.0;
+
+/// The most often that a function is thought to be called.
+const MOST_CALLS: f64 = 1e12;
+
+/// Guesses how often functions are called: once from outside of what is known
+/// if nothing calls them, and as often as the blocks of their direct calls are
+/// executed. Calls over pointers count as one. Such guesses are products of
+/// guesses, and wrong by orders of magnitude: between functions they are
+/// trusted no further than by their logarithm, as a factor of the number of
+/// probes.
+fn estimate_scales(
+    functions: &mut [CountedFunction<'_>],
+    places: &BTreeMap<Place, usize>,
+    calls: &CallSites,
+) {
+    let mut rates: Vec<(usize, usize, f64)> = Vec::new();
+    let mut is_called = vec![false; functions.len()];
+    for (caller, block, callee) in &calls.direct {
+        let (Some(&caller), Some(&callee)) = (places.get(caller), places.get(callee)) else {
+            continue;
+        };
+        if caller != callee {
+            rates.push((caller, callee, functions[caller].executions_of(*block)));
+            is_called[callee] = true;
+        }
+    }
+    let base: Vec<f64> = is_called.iter().map(|it| if *it { 0.0 } else { 1.0 }).collect();
+    let mut calls = base.clone();
+    for _ in 0..CALL_ROUNDS {
+        let mut next = base.clone();
+        for &(caller, callee, rate) in &rates {
+            next[callee] = (next[callee] + calls[caller] * rate).min(MOST_CALLS);
+        }
+        calls = next;
+    }
+    for (function, calls) in functions.iter_mut().zip(calls) {
+        // In a cycle of calls that nothing leads into, something is called.
+        function.scale = calls.max(1.0) / ONCE;
+        let hits = Price::of(function, &Interest::Whole).map_or(0.0, |price| price.hits());
+        let probes = function.probes(&Interest::Whole) as f64;
+        if hits > 0.0 && probes > 0.0 {
+            function.scale *= probes * (1.0 + (1.0 + hits / probes).ln()) / hits;
+        }
     }
 }
