@@ -9,6 +9,7 @@ pub mod anatomy;
 pub mod build;
 pub mod commands;
 pub mod cost;
+pub mod partition;
 pub mod profile;
 pub mod report;
 
@@ -22,6 +23,8 @@ pub enum Bench {
     Build(build::Options),
     /// Path profiles against clang's counters: instructions, time, memory
     Profile(profile::Options),
+    /// Path profiles from several copies: hits of the worst, computed; instructions
+    Partition(partition::Options),
 }
 
 /// Measures it.
@@ -29,5 +32,6 @@ pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Build(options) => build::run(options),
         Bench::Profile(options) => profile::run(options),
+        Bench::Partition(options) => partition::run(options),
     }
 }

@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 pub mod copies;
+pub mod plan;
 
 use std::path::PathBuf;
 
@@ -55,6 +56,8 @@ pub enum Command {
     Show(Show),
     /// Run a program and count its paths.
     Profile(Profile),
+    /// Show what counting with several copies would cost.
+    Plan(plan::Plan),
     /// Show, add up and compare path profiles.
     Paths(Paths),
     /// Hand a path profile to other tools.

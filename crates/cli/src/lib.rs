@@ -77,6 +77,7 @@ fn run(line: Line) -> anyhow::Result<u8> {
         Command::Instrument(args) => verbs::instrument::run(&args, line.quiet),
         Command::Show(args) => verbs::show::run(&args),
         Command::Profile(args) => verbs::profile::run(&args, line.quiet),
+        Command::Plan(args) => verbs::plan::run(&args),
         Command::Paths(args) => verbs::paths::run(&args, line.quiet),
         Command::Export(args) => verbs::export::run(&args, line.quiet),
         Command::Autopsy(args) => verbs::autopsy::run(&args),

@@ -5,6 +5,7 @@ use std::path::Path;
 use backtrail_build::carry::Carried;
 use backtrail_build::variant::{CountingScheme, ModuleToPlan, build_id_text};
 use backtrail_plan::UnitPlan;
+use backtrail_profile::model::Profile;
 use backtrail_profile::partition::program::ModuleUnits;
 use backtrail_profile::partition::{Partition, ProgramPaths, plan_copy};
 use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, UnitMeaning, Weights, plan_module};
@@ -28,8 +29,15 @@ impl PathCounting {
         let only = (!args.only.is_empty()).then(|| glob_set(&args.only)).transpose()?;
         let limit = args.limit.unwrap_or(DEFAULT_LIMIT).max(1);
         let weights =
-            args.weights.as_deref().map(|path| read_weights(path, program)).transpose()?;
+            args.weights.as_deref().map(|path| read_profile_of(path, program)).transpose()?;
+        let weights = weights.as_ref().map(Weights::of);
         Ok(Self { only, skip: glob_set(&args.skip)?, limit, weights })
+    }
+
+    /// Everything, with the weights of `profile` or with guessed ones.
+    pub fn of_profile(profile: Option<&Profile>) -> Self {
+        let weights = profile.map(Weights::of);
+        Self { only: None, skip: GlobSet::empty(), limit: DEFAULT_LIMIT, weights }
     }
 
     /// What is asked for of a module.
@@ -67,8 +75,8 @@ impl PathCounting {
     }
 }
 
-/// The weights in a profile, which must be one of `program`.
-fn read_weights(path: &Path, program: &Carried) -> anyhow::Result<Weights> {
+/// The profile in a file, which must be one of `program`.
+pub fn read_profile_of(path: &Path, program: &Carried) -> anyhow::Result<Profile> {
     let profile = crate::verbs::paths::load(path)?;
     let build_id = match &program.build_id[..] {
         [] => String::new(),
@@ -84,7 +92,7 @@ fn read_weights(path: &Path, program: &Carried) -> anyhow::Result<Weights> {
             build_id
         )));
     }
-    Ok(Weights::of(&profile))
+    Ok(profile)
 }
 
 fn glob_set(globs: &[Glob]) -> anyhow::Result<GlobSet> {

@@ -10,5 +10,6 @@ pub mod generate;
 pub mod info;
 pub mod instrument;
 pub mod paths;
+pub mod plan;
 pub mod profile;
 pub mod show;

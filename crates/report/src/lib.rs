@@ -8,6 +8,7 @@
 //! | [`name`] | names of functions, short enough to be read |
 //! | [`terminal`] | colours, widths, numbers and tables |
 //! | [`paths`] | a path profile as data to be shown; text, JSON and HTML |
+//! | [`plan`] | what counting with several copies would cost; text, JSON |
 //! | [`autopsy`] | what led to a crash; text, JSON |
 //! | [`comparison`] | two profiles, compared; text |
 
@@ -17,4 +18,5 @@ pub mod autopsy;
 pub mod comparison;
 pub mod name;
 pub mod paths;
+pub mod plan;
 pub mod terminal;

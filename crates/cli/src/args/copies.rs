@@ -1,5 +1,6 @@
 //! Running copies of a program, as it is asked for.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -23,11 +24,14 @@ pub struct Copies {
     pub engine: Engine,
     /// An option for sbatch (slurm); may be given again.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
-    pub slurm_arg: Vec<String>,
+    pub slurm_arg: Vec<OsString>,
     /// A folder that all nodes see, for what is staged (slurm) [default: the
     /// working directory].
     #[arg(long, value_name = "DIR")]
     pub slurm_dir: Option<PathBuf>,
+    /// Keep the variants of the copies in this folder.
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub keep: Option<PathBuf>,
 }
 
 /// How paths can be divided among copies.

@@ -110,10 +110,8 @@ pub fn make(
     bench: &Bench,
     subject: &Subject,
 ) -> Result<(Executables, String)> {
+    let (carried, version) = carried(workshop, subject)?;
     let program = program(subject);
-    let version = workshop.fetch(&program)?;
-    prepare(workshop, &program, subject)?;
-    let carried = build(workshop, &program, subject, "carried", None)?;
     let mut executables = Executables::default();
     for (variant, executable) in Variant::ALL.into_iter().zip(&mut executables) {
         *executable = match variant.clang_options() {
@@ -122,6 +120,14 @@ pub fn make(
         };
     }
     Ok((executables, version))
+}
+
+/// The executable of a subject that carries its IR, and the package's version.
+pub fn carried(workshop: &Workshop, subject: &Subject) -> Result<(PathBuf, String)> {
+    let program = program(subject);
+    let version = workshop.fetch(&program)?;
+    prepare(workshop, &program, subject)?;
+    Ok((build(workshop, &program, subject, "carried", None)?, version))
 }
 
 /// Copies the source and does what is done once.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::variant::{self, Scheme, modules_to_plan};
-use backtrail_collect::copies::{self, Copies, Engine, Event, Isolation, Variant};
+use backtrail_collect::copies::{self, Copies, Engine, Event, Isolation, SlurmOptions, Variant};
 use backtrail_profile::model::Profile;
 use backtrail_profile::partition::{Partition, Strategy};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,10 +27,6 @@ pub fn collect(
     scratch: &Path,
     quiet: bool,
 ) -> anyhow::Result<(ExitStatus, Profile)> {
-    if args.copies.engine == args::copies::Engine::Slurm {
-        let what = "this build has no such engine; use --engine local".to_owned();
-        anyhow::bail!(backtrail_collect::Error::Engine { engine: "slurm", what });
-    }
     let modules = modules_to_plan(carried)?;
     let program = counting.program(&modules);
     let count = usize::from(args.copies.copies);
@@ -38,8 +34,12 @@ pub fn collect(
     let name = args.program.file_name().unwrap_or_default();
     let variants: Vec<Variant> = (1..=count)
         .map(|copy| {
-            let folder = scratch.join(format!("copy-{copy}"));
-            Variant { executable: folder.join(name), records: folder.join("records") }
+            let folder = format!("copy-{copy}");
+            let place = args.copies.keep.as_deref().unwrap_or(scratch);
+            Variant {
+                executable: place.join(&folder).join(name),
+                records: scratch.join(folder).join("records"),
+            }
         })
         .collect();
     derive_all(carried, counting, &partition, &variants, quiet)?;
@@ -59,7 +59,7 @@ pub fn collect(
         arguments: &args.arguments,
         environment: &[],
         isolation: isolation(args.copies.isolate),
-        engine: Engine::Local,
+        engine: engine(&args.copies),
         entry: &entry,
         listener: &listener,
     });
@@ -121,5 +121,16 @@ fn isolation(name: Isolate) -> Isolation {
         Isolate::Copy => Isolation::Copy,
         Isolate::Overlay => Isolation::Overlay,
         Isolate::None => Isolation::None,
+    }
+}
+
+fn engine(args: &args::copies::Copies) -> Engine {
+    match args.engine {
+        args::copies::Engine::Local => Engine::Local,
+        args::copies::Engine::Slurm => Engine::Slurm(SlurmOptions {
+            arguments: args.slurm_arg.clone(),
+            folder: args.slurm_dir.clone(),
+            ..SlurmOptions::default()
+        }),
     }
 }

@@ -1,0 +1,256 @@
+//! `cargo xtask bench partition`: what counting with several copies saves.
+//!
+//! The programs, builds and inputs are those of [`super::profile`]. Plans are
+//! made with the profile of the training run; what they cost is computed by
+//! `backtrail plan` on two other runs and averaged over them, then over the
+//! programs. That the copies give the same profile is seen by running them, and
+//! what a copy takes by callgrind.
+
+mod chart;
+mod report;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::profile::run::Bench;
+use super::profile::subject::{SUBJECTS, Subject, Work};
+use super::profile::variant;
+use crate::corpus::tree::Workshop;
+use crate::packages::Need;
+use crate::{command, corpus, setup, terminal, workspace};
+
+/// What `cargo xtask bench partition` takes.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    consent: setup::Consent,
+    /// Only these programs
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// Measure again what has been measured with the same tool
+    #[arg(long)]
+    again: bool,
+}
+
+/// The numbers of copies that are planned for.
+pub const COPIES: [usize; 3] = [2, 4, 8];
+
+/// The strategies that are compared.
+pub const STRATEGIES: [&str; 3] = ["pbl", "p3", "adaptive"];
+
+/// What was measured of one program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The program.
+    pub name: String,
+    /// Which version of the package.
+    pub version: String,
+    /// How many functions are counted.
+    pub functions: u64,
+    /// The costs, averaged over the inputs.
+    pub costs: Vec<Cost>,
+    /// Instructions without probes, with all paths counted, and of each of two
+    /// copies, on the small input; all with the weights of the training run.
+    pub instructions: (u64, u64, Vec<u64>),
+    /// Whether copies gave the profile of one run: (copies, same).
+    pub same: Vec<(usize, bool)>,
+}
+
+/// What a strategy saves with some copies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Which.
+    pub strategy: String,
+    /// How many.
+    pub copies: usize,
+    /// Of the hits of one copy.
+    pub saved: f64,
+    /// With updates of counters included.
+    pub saved_with_counts: f64,
+    /// Against whole functions spread.
+    pub against_pbl: f64,
+    /// What no partition can exceed.
+    pub bound: f64,
+    /// Seconds of planning.
+    pub seconds: f64,
+}
+
+impl Row {
+    /// The cost of a strategy.
+    pub fn cost(&self, strategy: &str, copies: usize) -> Option<&Cost> {
+        self.costs.iter().find(|cost| cost.strategy == strategy && cost.copies == copies)
+    }
+}
+
+/// Measures and reports.
+pub fn run(options: &Options) -> Result<()> {
+    let chosen: Vec<&Subject> = match &options.only[..] {
+        [] => SUBJECTS.iter().collect(),
+        names => {
+            let find = |name: &String| SUBJECTS.iter().find(|subject| subject.name == name);
+            names
+                .iter()
+                .map(|name| find(name).with_context(|| format!("{name} is not measured")))
+                .collect::<Result<_>>()?
+        }
+    };
+    setup::run(Need::Corpus, &options.consent)?;
+    let workshop = corpus::workshop(None, "profile-")?;
+    let mut failures = Vec::new();
+    for subject in chosen {
+        if kept(&workshop, subject)?.is_some() && !options.again {
+            continue;
+        }
+        terminal::heading(subject.name);
+        match measure(&workshop, subject) {
+            Ok(row) => keep(&workshop, subject, &row)?,
+            Err(error) => {
+                terminal::error(&error);
+                failures.push(subject.name);
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    let mut missing = Vec::new();
+    for subject in SUBJECTS {
+        match kept(&workshop, subject)? {
+            Some(row) => rows.push(row),
+            None => missing.push(subject.name),
+        }
+    }
+    println!("{}", report::terminal(&rows));
+    let docs = workspace::root().join("docs");
+    std::fs::write(docs.join("bench-partition.md"), report::page(&rows, &missing))?;
+    std::fs::write(docs.join("bench-partition.svg"), chart::svg(&rows))?;
+    println!("wrote docs/bench-partition.md and docs/bench-partition.svg");
+    ensure!(failures.is_empty(), "not measured: {}", failures.join(", "));
+    Ok(())
+}
+
+fn measure(workshop: &Workshop, subject: &Subject) -> Result<Row> {
+    let bench = Bench::new(workshop, subject.name)?;
+    let (carried, version) = variant::carried(workshop, subject)?;
+    let profile = |work: &Work, name: &str, words: &[&str]| -> Result<()> {
+        let mut command = workshop.backtrail();
+        command.args(["profile", "--quiet", "-o"]).arg(bench.file(name)).args(words);
+        command.arg(&carried).arg("--");
+        let finished = bench.run_as(&command, work)?;
+        ensure!(finished.status == 0, "a run of {} fails ({})", subject.name, finished.status);
+        Ok(())
+    };
+    println!("profile the training run and two others");
+    profile(&subject.training, "training.btprof", &[])?;
+    let training = bench.file("training.btprof");
+    let weights = ["--weights", training.to_str().context("an odd path")?];
+    let mut costs: Vec<Cost> = Vec::new();
+    let mut functions = 0;
+    let runs = [&subject.counted, &subject.timed];
+    for (number, work) in runs.into_iter().enumerate() {
+        let name = format!("test-{number}.btprof");
+        profile(work, &name, &weights)?;
+        let mut plan = workshop.backtrail();
+        plan.args(["plan", "--json", "--copies", "2,4,8"]).args(weights);
+        plan.arg("--on").arg(bench.file(&name)).arg(&carried);
+        let document: Value = serde_json::from_str(&command::output(&mut plan)?)?;
+        functions = document["functions"].as_u64().unwrap_or(0);
+        add_costs(&mut costs, &document, runs.len())?;
+    }
+    println!("run the copies");
+    let mut same = Vec::new();
+    for copies in [2, 4] {
+        let count = copies.to_string();
+        let variants = bench.file(&format!("variants-{copies}"));
+        let _ = std::fs::remove_dir_all(&variants);
+        let keep = variants.to_str().context("an odd path")?;
+        let words = [&weights[..], &["--copies", &count, "--keep", keep]].concat();
+        profile(&subject.counted, "copies.btprof", &words)?;
+        let [one, several] = ["test-0.btprof", "copies.btprof"].map(|it| bench.file(it));
+        same.push((copies, std::fs::read(one)? == std::fs::read(several)?));
+    }
+    println!("count instructions");
+    let instructions = count_instructions(workshop, &bench, subject, &carried, &training)?;
+    Ok(Row { name: subject.name.to_owned(), version, functions, costs, instructions, same })
+}
+
+/// Adds what a plan document says to the averages.
+fn add_costs(costs: &mut Vec<Cost>, document: &Value, inputs: usize) -> Result<()> {
+    for plan in document["plans"].as_array().context("no plans")? {
+        let field = |key: &str| plan[key].as_f64().with_context(|| format!("no {key}"));
+        let strategy = plan["strategy"].as_str().unwrap_or_default();
+        let copies = field("copies")? as usize;
+        let known = costs.iter().position(|it| it.strategy == strategy && it.copies == copies);
+        let place = known.unwrap_or_else(|| {
+            costs.push(Cost {
+                strategy: strategy.to_owned(),
+                copies,
+                saved: 0.0,
+                saved_with_counts: 0.0,
+                against_pbl: 0.0,
+                bound: 0.0,
+                seconds: 0.0,
+            });
+            costs.len() - 1
+        });
+        let share = 1.0 / inputs as f64;
+        let cost = &mut costs[place];
+        cost.saved += share * field("vs_sbl")?;
+        cost.saved_with_counts += share * field("vs_sbl_with_counts")?;
+        cost.against_pbl += share * field("vs_pbl")?;
+        cost.bound += share * field("bound")?;
+        cost.seconds += share * field("seconds")?;
+    }
+    Ok(())
+}
+
+/// Instructions of the small run: without probes, counting everything, and of
+/// each of two copies.
+fn count_instructions(
+    workshop: &Workshop,
+    bench: &Bench,
+    subject: &Subject,
+    carried: &Path,
+    training: &Path,
+) -> Result<(u64, u64, Vec<u64>)> {
+    let derived = |scheme: &str| -> Result<u64> {
+        let output = bench.file(&format!("{scheme}-variant"));
+        let mut instrument = workshop.backtrail();
+        instrument.args(["instrument", "--quiet", "--scheme", scheme, "-o"]).arg(&output);
+        if scheme == "profile" {
+            instrument.arg("--weights").arg(training);
+        }
+        command::output(instrument.arg(carried))?;
+        Ok(bench.count_instructions(&output, &subject.counted)?.0)
+    };
+    let (empty, all) = (derived("empty")?, derived("profile")?);
+    let name = carried.file_name().context("an executable has a name")?;
+    let mut copies = Vec::new();
+    for copy in ["copy-1", "copy-2"] {
+        let variant = bench.file("variants-2").join(copy).join(name);
+        if !variant.is_file() {
+            bail!("no variant of {copy}");
+        }
+        copies.push(bench.count_instructions(&variant, &subject.counted)?.0);
+    }
+    Ok((empty, all, copies))
+}
+
+fn keep(workshop: &Workshop, subject: &Subject, row: &Row) -> Result<()> {
+    let folder = workshop.folder.join("partition-rows");
+    std::fs::create_dir_all(&folder)?;
+    let stamp = (workshop.tool_stamp()?, subject.stamp());
+    let text = serde_json::to_string_pretty(&(stamp, row))?;
+    Ok(std::fs::write(folder.join(format!("{}.json", subject.name)), text)?)
+}
+
+fn kept(workshop: &Workshop, subject: &Subject) -> Result<Option<Row>> {
+    let path = workshop.folder.join("partition-rows").join(format!("{}.json", subject.name));
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+    let Ok((stamp, row)) = serde_json::from_str::<((String, String), Row)>(&text) else {
+        return Ok(None);
+    };
+    Ok((stamp == (workshop.tool_stamp()?, subject.stamp())).then_some(row))
+}

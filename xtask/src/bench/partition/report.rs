@@ -1,0 +1,155 @@
+//! The results as a table on the terminal and as a page.
+
+use std::fmt::Write as _;
+
+use super::{COPIES, Row, STRATEGIES};
+
+/// The published averages, by copies: less than one copy that counts everything,
+/// and less than whole functions spread (Afraz, Saha and Kanade, 2015).
+const PUBLISHED: [(usize, f64, f64); 3] = [(2, 0.23, 0.05), (4, 0.43, 0.18), (8, 0.56, 0.25)];
+
+/// What is wanted of `adaptive`.
+const WANTED: [(usize, f64); 3] = [(2, 0.45), (4, 0.70), (8, 0.84)];
+
+fn average(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn percent(value: f64) -> String {
+    format!("{:.1}", 100.0 * value)
+}
+
+/// The average saving of a strategy, and that of the bound.
+fn averages(rows: &[Row], strategy: &str, copies: usize) -> (f64, f64, f64, f64) {
+    let costs = || rows.iter().filter_map(|row| row.cost(strategy, copies));
+    (
+        average(costs().map(|cost| cost.saved)),
+        average(costs().map(|cost| cost.saved_with_counts)),
+        average(costs().map(|cost| cost.against_pbl)),
+        average(costs().map(|cost| cost.bound)),
+    )
+}
+
+/// For the terminal.
+pub fn terminal(rows: &[Row]) -> String {
+    let mut out = String::from("hits of the worst copy saved against one copy, in percent\n");
+    for copies in COPIES {
+        let _ = writeln!(out, "\n{copies} copies      pbl    p3    adaptive  bound");
+        for row in rows {
+            let _ = write!(out, "{:12}", row.name);
+            for strategy in STRATEGIES {
+                let saved = row.cost(strategy, copies).map_or(0.0, |cost| cost.saved);
+                let _ = write!(out, "{:>7}", percent(saved));
+            }
+            let cost = row.cost("adaptive", copies);
+            let (saved, bound) = cost.map_or((0.0, 0.0), |cost| (cost.saved, cost.bound));
+            let filled = (saved.max(0.0) * 30.0).round() as usize;
+            let mark = (bound.max(0.0) * 30.0).round() as usize;
+            let bar: String = (0..=30)
+                .map(|at| match at {
+                    _ if at == mark => '|',
+                    _ if at < filled => '█',
+                    _ => '·',
+                })
+                .collect();
+            let _ = writeln!(out, "{:>7}  {bar}", percent(bound));
+        }
+    }
+    out
+}
+
+/// The page.
+pub fn page(rows: &[Row], missing: &[&str]) -> String {
+    let mut out = String::from(
+        "# What counting with several copies saves\n\nThis page is written by\n\n```\ncargo xtask bench partition\n```\n\n\
+         Each program is profiled on a training run, which gives the weights, and on two other runs. \
+         `backtrail plan` computes what each strategy's plan, made with the weights of the training \
+         run, costs on the others. *Saved*: the share of the hits (executed probes that add a label) \
+         of one copy that counts everything under the same weights, by which the worst copy has \
+         fewer; averaged over the two runs. See [copies.md](copies.md) for the strategies.\n\n",
+    );
+    if !missing.is_empty() {
+        let _ = writeln!(out, "Not measured with this tool: {}.\n", missing.join(", "));
+    }
+    out.push_str("![savings per program](bench-partition.svg)\n\n## On average\n\n");
+    out.push_str(
+        "| copies | p3, published | p3 here | adaptive | wanted | bound | adaptive of the bound | adaptive with counts | p3 against pbl, published | p3 against pbl here |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for ((copies, published, published_pbl), (_, wanted)) in PUBLISHED.into_iter().zip(WANTED) {
+        let p3 = averages(rows, "p3", copies);
+        let adaptive = averages(rows, "adaptive", copies);
+        let of_bound = average(
+            rows.iter()
+                .filter_map(|row| row.cost("adaptive", copies))
+                .map(|cost| if cost.bound > 0.0 { cost.saved / cost.bound } else { 1.0 }),
+        );
+        let _ = writeln!(
+            out,
+            "| {copies} | {} % | {} % | {} % | {} % | {} % | {of_bound:.2} | {} % | {} % | {} % |",
+            percent(published),
+            percent(p3.0),
+            percent(adaptive.0),
+            percent(wanted),
+            percent(adaptive.3),
+            percent(adaptive.1),
+            percent(published_pbl),
+            percent(p3.2),
+        );
+    }
+    for copies in COPIES {
+        let _ = writeln!(
+            out,
+            "\n## {copies} copies\n\n| program | pbl | p3 | adaptive | bound | adaptive of the bound | pbl, with counts | p3, with counts | adaptive, with counts |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        );
+        for row in rows {
+            let saved = |strategy: &str| row.cost(strategy, copies).map_or(0.0, |it| it.saved);
+            let counts =
+                |strategy: &str| row.cost(strategy, copies).map_or(0.0, |it| it.saved_with_counts);
+            let bound = row.cost("adaptive", copies).map_or(0.0, |it| it.bound);
+            let share = if bound > 0.0 { saved("adaptive") / bound } else { 1.0 };
+            let _ = writeln!(
+                out,
+                "| {} | {} % | {} % | {} % | {} % | {share:.2} | {} % | {} % | {} % |",
+                row.name,
+                percent(saved("pbl")),
+                percent(saved("p3")),
+                percent(saved("adaptive")),
+                percent(bound),
+                percent(counts("pbl")),
+                percent(counts("p3")),
+                percent(counts("adaptive")),
+            );
+        }
+    }
+    out.push_str(
+        "\n## What copies take\n\nInstructions of the small run by callgrind, against the same code \
+         without probes, all with the weights of the training run; and whether the profile of 2 and \
+         of 4 copies (adaptive) was that of one run, byte by byte.\n\n\
+         | program | version | functions | one copy | first of two | second of two | planning for 8 copies | same profile |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for row in rows {
+        let (empty, all, copies) = &row.instructions;
+        let over = |count: u64| percent(count as f64 / *empty as f64 - 1.0);
+        let same: Vec<String> = row
+            .same
+            .iter()
+            .map(|(copies, same)| format!("{copies}: {}", if *same { "yes" } else { "NO" }))
+            .collect();
+        let seconds = row.cost("adaptive", 8).map_or(0.0, |cost| cost.seconds);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | +{} % | +{} % | +{} % | {seconds:.2} s | {} |",
+            row.name,
+            row.version,
+            row.functions,
+            over(*all),
+            over(copies.first().copied().unwrap_or(0)),
+            over(copies.get(1).copied().unwrap_or(0)),
+            same.join(", "),
+        );
+    }
+    out
+}
