@@ -3,7 +3,8 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::{
-    bench, corpus, csmith, demo, packages::Need, readers, setup, suite, terminal, tidy, workspace,
+    bench, corpus, csmith, demo, packages::Need, partitions, readers, setup, suite, terminal, tidy,
+    traces, workspace,
 };
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
@@ -44,8 +45,12 @@ enum Verb {
 enum Fuzz {
     /// C programs that csmith writes, by seed
     Csmith(csmith::Options),
+    /// Labels that tell paths of interest from all others, on random graphs
+    Partition(partitions::Options),
     /// Inputs of everything that reads files, chosen by coverage
     Readers(readers::Options),
+    /// Executions of random programs, rebuilt from partial traces
+    Trace(traces::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -67,7 +72,9 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Test(options) => suite::run(&options),
         Verb::Corpus(options) => corpus::run(&options),
         Verb::Fuzz(Fuzz::Csmith(options)) => csmith::run(&options),
+        Verb::Fuzz(Fuzz::Partition(options)) => partitions::run(&options),
         Verb::Fuzz(Fuzz::Readers(options)) => readers::run(&options),
+        Verb::Fuzz(Fuzz::Trace(options)) => traces::run(&options),
         Verb::Bench(bench) => bench::run(&bench),
         Verb::Tidy => tidy::run(&workspace::root()),
     }

@@ -188,6 +188,9 @@ impl<'a> Computation<'a> {
             if witness != NONE {
                 bit_rows::insert(&mut set, witness as usize);
             } else {
+                if self.icfg.is_stop(node) {
+                    bit_rows::insert(&mut set, self.end());
+                }
                 for way in self.icfg.ways_of(node) {
                     self.add_way(way, &mut set);
                 }

@@ -23,6 +23,9 @@
 //!   place of its node; an edge, the callee of an indirect call and the site at
 //!   which the run ended are places of their ways.
 //!
+//! Runs of code that nothing leads out of are killed; [`Icfg`] knows such loops,
+//! and what is in them is told apart like anything else.
+//!
 //! An execution begins at the entry of a root and ends with a way that is an
 //! [`WayKind::End`], or when the root returns. It passes the place of each way
 //! it takes and of each node it comes to, in this order.
@@ -32,6 +35,7 @@
 //! are below it. Only such routines have to keep count at run time; a tracer that
 //! stops at a landing can count frames by unwinding.
 
+mod endless;
 pub mod from_program;
 pub mod unseen;
 
@@ -141,6 +145,8 @@ pub struct Icfg {
     roots: Vec<Routine>,
     landings: Vec<Node>,
     reachable: Vec<bool>,
+    /// Where runs that do not end by themselves count as ending.
+    stops: Vec<bool>,
     /// By node: the nodes whose first witnesses depend on its own.
     dependents: Vec<Vec<Node>>,
 }
@@ -220,6 +226,12 @@ impl Icfg {
             PlaceKind::Node(node) => self.nodes[node].routine,
             PlaceKind::Way(way) => self.nodes[self.ways[way].from].routine,
         }
+    }
+
+    /// Whether a run counts as ending at `node`, because it would go round for
+    /// ever.
+    pub(crate) fn is_stop(&self, node: Node) -> bool {
+        self.stops[node.position()]
     }
 
     pub(crate) fn dependents(&self, node: Node) -> &[Node] {
@@ -345,9 +357,13 @@ impl Builder {
         }
         let landings = nodes.indices().filter(|&node| nodes[node].landing).collect();
         let roots = self.roots;
-        let reachable = Vec::new();
-        let mut icfg = Icfg { routines, nodes, ways, roots, landings, reachable, dependents };
+        let (reachable, stops) = (Vec::new(), vec![false; nodes.len()]);
+        let mut icfg =
+            Icfg { routines, nodes, ways, roots, landings, reachable, stops, dependents };
         icfg.find_reachable();
+        for node in endless::find_stops(&icfg) {
+            icfg.stops[node.position()] = true;
+        }
         Ok(icfg)
     }
 }

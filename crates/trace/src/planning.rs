@@ -145,12 +145,19 @@ fn jobs(icfg: &Icfg, costs: &Costs, strategy: Strategy) -> Vec<Vec<Conflict>> {
         }
     };
     let weight = |pair: &Conflict| {
-        costs.weight(icfg.place_of_way(pair.one)) + costs.weight(icfg.place_of_way(pair.other))
+        let [one, other] = [pair.one, pair.other].map(|way| costs.weight(icfg.place_of_way(way)));
+        (one.min(other), one.max(other))
     };
+    // The lighter way counts first: where both are heavy, witnesses on both are
+    // needed, and these may do for a loop around them; not the other way round.
     for job in &mut jobs {
         job.sort_by_key(|pair| std::cmp::Reverse(weight(pair)));
     }
-    jobs.sort_by_key(|job| std::cmp::Reverse(job.iter().map(weight).sum::<u64>()));
+    jobs.sort_by_key(|job| {
+        let weights = job.iter().map(weight);
+        let sum = weights.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        std::cmp::Reverse(sum)
+    });
     jobs
 }
 

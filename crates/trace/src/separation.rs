@@ -156,7 +156,11 @@ impl Separator<'_> {
         let leads_back = one.contains.contains(at) || other.contains.contains(at);
         let cuts =
             [(pair.one, &one, &other), (pair.other, &other, &one)].map(|(way, region, against)| {
-                let shared = |node: Node| against.contains.contains(node.position());
+                let end = self.draft.firsts.end();
+                let shared = |node: Node| {
+                    against.contains.contains(node.position())
+                        || (self.icfg.is_stop(node) && bit_rows::contains(&against.hits, end))
+                };
                 let shared_way = |way: Way| !self.way_is_apart(way, against);
                 self.cut(way, region, shared, shared_way)
             });
@@ -260,6 +264,9 @@ impl Separator<'_> {
                 continue;
             }
             region.nodes.push(node);
+            if self.icfg.is_stop(node) {
+                bit_rows::insert(&mut region.hits, self.draft.firsts.end());
+            }
             for way in self.icfg.ways_of(node) {
                 waiting.extend(self.pass(way, &mut region));
             }

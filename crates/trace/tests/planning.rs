@@ -13,7 +13,7 @@ use backtrail_trace::rebuild::{Ending, Outcome, Tables};
 use fastrand::Rng;
 use random_icfg::{
     Execution, Features, Size, check_rebuilt, executions, graph, graph_count, random_execution,
-    rebuild,
+    random_walk, rebuild,
 };
 
 fn random_costs(icfg: &Icfg, rng: &mut Rng, kind: Kind) -> Costs {
@@ -93,6 +93,12 @@ fn every_plan_rebuilds_every_execution() {
         for execution in &all {
             check_rebuilt(&tables, &icfg, &plan.profiles, execution);
             rebuilt += 1;
+        }
+        for _ in 0..4 {
+            let (execution, is_end) = random_walk(&icfg, &mut rng, 50);
+            if !is_end {
+                check_cut(&tables, &icfg, &plan, &execution, &mut rng);
+            }
         }
         for execution in all.iter().rev().take(4) {
             check_cut(&tables, &icfg, &plan, execution, &mut rng);

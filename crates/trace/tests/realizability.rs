@@ -7,11 +7,11 @@ use backtrail_graph::Index;
 use backtrail_trace::distribution::Profile;
 use backtrail_trace::icfg::{Builder, Icfg, Node, Place, Role, WayKind};
 use backtrail_trace::realizability::Analysis;
-use backtrail_trace::rebuild::Tables;
+use backtrail_trace::rebuild::{Ending, Event, Outcome, Tables};
 use fastrand::Rng;
 use random_icfg::{
     Features, Size, check_rebuilt, executions, graph, graph_count, has_twins, loop_free_standing,
-    random_execution,
+    random_execution, rebuild,
 };
 
 /// A profile of nodes.
@@ -152,4 +152,30 @@ fn a_run_that_may_end_in_a_call_is_told_from_one_that_goes_on() {
     assert!(accepts(&[icfg.place_of_node(second)]));
     let end = icfg.ways_of(hub).nth(1).unwrap();
     assert!(accepts(&[icfg.place_of_way(end)]));
+}
+
+#[test]
+fn a_loop_that_is_never_left_needs_witnesses_too() {
+    let mut builder = Builder::new();
+    let main = builder.routine();
+    let nodes: Vec<Node> = (0..4).map(|it| builder.node(main, Role::Block(it))).collect();
+    for (from, to) in [(0, 1), (0, 2), (1, 3), (2, 3), (3, 0)] {
+        builder.way(nodes[from], WayKind::Step(nodes[to]));
+    }
+    builder.root(main);
+    let icfg = builder.build().unwrap();
+    let accepts = |nodes: &[usize]| Analysis::new(&icfg, &[of_nodes(&icfg, nodes)]).is_realizable();
+    assert!(!accepts(&[]) && !accepts(&[1]) && !accepts(&[0]));
+    assert!(accepts(&[1, 2]) && accepts(&[1, 3]));
+    // A run that was killed is known up to the first undecided predicate.
+    let profile = of_nodes(&icfg, &[1, 3]);
+    let tables = Tables::new(&icfg, std::slice::from_ref(&profile)).unwrap();
+    let event = |node: usize| Event {
+        witness: profile.witness(icfg.place_of_node(nodes[node])).unwrap(),
+        depth: 0,
+    };
+    let trace = [1, 3, 3, 1].map(event).to_vec();
+    let (rebuilt, outcome) = rebuild(&tables, &icfg, &[trace], Ending::Cut);
+    assert_eq!(rebuilt, [0, 1, 3, 0, 2, 3, 0, 1].map(|it| nodes[it]));
+    assert!(matches!(outcome, Ok(Outcome::Unknown(last)) if last == nodes[1]));
 }

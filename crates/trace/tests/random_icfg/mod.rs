@@ -248,19 +248,25 @@ pub fn executions(icfg: &Icfg, length: usize, most: usize) -> Vec<Execution> {
 
 /// A random execution of at most `length` nodes, if it ended.
 pub fn random_execution(icfg: &Icfg, rng: &mut Rng, length: usize) -> Option<Execution> {
+    let (execution, is_end) = random_walk(icfg, rng, length);
+    is_end.then_some(execution)
+}
+
+/// A random execution of at most `length` nodes, and whether it ended.
+pub fn random_walk(icfg: &Icfg, rng: &mut Rng, length: usize) -> (Execution, bool) {
     let mut walk = Walk::new(icfg);
     for _ in 0..length {
         let mut next = walk.successors(icfg);
         if next.is_empty() {
-            return None;
+            break;
         }
         let (chosen, is_end) = next.swap_remove(rng.usize(0..next.len()));
         if is_end {
-            return Some(chosen.execution);
+            return (chosen.execution, true);
         }
         walk = chosen;
     }
-    None
+    (walk.execution, false)
 }
 
 /// The nodes that come out of partial traces, and how it ended.
