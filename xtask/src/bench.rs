@@ -6,6 +6,7 @@
 //! only add to it.
 
 pub mod anatomy;
+pub mod autofdo;
 pub mod build;
 pub mod commands;
 pub mod cost;
@@ -23,6 +24,8 @@ pub enum Bench {
     Build(build::Options),
     /// Path profiles against clang's counters: instructions, time, memory
     Profile(profile::Options),
+    /// The build that a profile makes possible: instructions and time
+    Autofdo(autofdo::Options),
     /// Path profiles from several copies: hits of the worst, computed; instructions
     Partition(partition::Options),
 }
@@ -32,6 +35,7 @@ pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Build(options) => build::run(options),
         Bench::Profile(options) => profile::run(options),
+        Bench::Autofdo(options) => autofdo::run(options),
         Bench::Partition(options) => partition::run(options),
     }
 }

@@ -193,7 +193,7 @@ fn measure(workshop: &Workshop, subject: &Subject, rounds: usize) -> Result<Row>
     let mut expected = None;
     for (variant, executable) in Variant::ALL.into_iter().zip(&executables) {
         let (instructions, output) = bench.count_instructions(executable, &subject.counted)?;
-        check_output(variant, expected.get_or_insert_with(|| output.clone()), &output)?;
+        check_output(variant.title(), expected.get_or_insert_with(|| output.clone()), &output)?;
         variants.push(Measured { variant, instructions, user: Vec::new(), memory: u64::MAX });
     }
     println!("{rounds} rounds");
@@ -209,7 +209,7 @@ fn measure(workshop: &Workshop, subject: &Subject, rounds: usize) -> Result<Row>
             let finished = bench.run(&executables[index], &subject.timed)?;
             let measured = &mut variants[index];
             check_output(
-                measured.variant,
+                measured.variant.title(),
                 expected.get_or_insert_with(|| finished.output.clone()),
                 &finished.output,
             )?;
@@ -222,19 +222,21 @@ fn measure(workshop: &Workshop, subject: &Subject, rounds: usize) -> Result<Row>
     Ok(Row { name: subject.name.to_owned(), version, variants })
 }
 
-fn check_output(variant: Variant, expected: &[u8], found: &[u8]) -> Result<()> {
+/// An error if a run wrote something else than the first one did.
+pub fn check_output(title: &str, expected: &[u8], found: &[u8]) -> Result<()> {
     ensure!(!expected.is_empty(), "no output");
     ensure!(
         expected == found,
         "{} writes something else: {} bytes instead of {}",
-        variant.title(),
+        title,
         found.len(),
         expected.len()
     );
     Ok(())
 }
 
-fn keep(workshop: &Workshop, name: &str, made_of: &str, what: &impl Serialize) -> Result<()> {
+/// Keeps what was measured, with what it was measured with.
+pub fn keep(workshop: &Workshop, name: &str, made_of: &str, what: &impl Serialize) -> Result<()> {
     let folder = workshop.folder.join("profile-rows");
     std::fs::create_dir_all(&folder)?;
     let stamp = (workshop.tool_stamp()?, made_of);
@@ -243,7 +245,7 @@ fn keep(workshop: &Workshop, name: &str, made_of: &str, what: &impl Serialize) -
 }
 
 /// What an earlier run measured with the same tool and the same data.
-fn kept<T: for<'a> Deserialize<'a>>(
+pub fn kept<T: for<'a> Deserialize<'a>>(
     workshop: &Workshop,
     name: &str,
     made_of: &str,
@@ -288,8 +290,8 @@ mod tests {
 
     #[test]
     fn another_output_is_no_measurement() {
-        assert!(check_output(Variant::Paths, b"a", b"a").is_ok());
-        assert!(check_output(Variant::Paths, b"a", b"b").is_err());
-        assert!(check_output(Variant::Paths, b"", b"").is_err());
+        assert!(check_output("paths", b"a", b"a").is_ok());
+        assert!(check_output("paths", b"a", b"b").is_err());
+        assert!(check_output("paths", b"", b"").is_err());
     }
 }

@@ -131,7 +131,7 @@ pub fn carried(workshop: &Workshop, subject: &Subject) -> Result<(PathBuf, Strin
 }
 
 /// Copies the source and does what is done once.
-fn prepare(workshop: &Workshop, program: &Program, subject: &Subject) -> Result<()> {
+pub fn prepare(workshop: &Workshop, program: &Program, subject: &Subject) -> Result<()> {
     let folder = place(workshop, subject, "prepared");
     if is_made(&folder, subject.prepare) {
         return Ok(());
@@ -151,7 +151,7 @@ fn prepare(workshop: &Workshop, program: &Program, subject: &Subject) -> Result<
 }
 
 /// Builds with clang and these options, or with Backtrail.
-fn build(
+pub fn build(
     workshop: &Workshop,
     program: &Program,
     subject: &Subject,
@@ -219,7 +219,7 @@ fn derive(
 }
 
 /// Profiles the training run.
-fn train(
+pub fn train(
     workshop: &Workshop,
     bench: &Bench,
     subject: &Subject,
