@@ -46,8 +46,8 @@
 //!
 //! **What is left.** Whatever the isolation, the working directory is in the end
 //! as after one run of the program: the first copy's files are kept, also when
-//! copies diverged. Only an error of the engine leaves it as it was, or, without
-//! overlays, as the first copy left it. Nothing else remains.
+//! copies diverged or were interrupted. After an error of the engine it is as it
+//! was, or, without overlays, as the first copy left it. Nothing else remains.
 //!
 //! **Signals** that ask this process to end are handed on to all copies, which
 //! decide what they mean. If copies differ after that, they were interrupted at

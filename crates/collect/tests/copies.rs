@@ -505,7 +505,8 @@ fn expected_at_once(copies: usize) -> usize {
 #[test]
 fn copies_that_were_interrupted_are_not_said_to_differ() {
     let place = Place::new();
-    let program = place.script("program", "echo $$; echo x >> $BEGUN; exec sleep 600");
+    let script = "echo half > file; echo $$; echo x >> $BEGUN; exec sleep 600";
+    let program = place.script("program", script);
     let begun = place.folder.path().join("begun");
     let mut command = place.command(&[program.to_str().unwrap(), "--copies", "3"]);
     let child = command.env("BEGUN", &begun).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -518,6 +519,7 @@ fn copies_that_were_interrupted_are_not_said_to_differ() {
     let ran = place.ran(child.wait_with_output().unwrap());
     assert_eq!(ran.code, Some(128 + 2), "{ran:?}");
     assert!(ran.stderr.contains("interrupted by signal 2"), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(place.work().join("file")).unwrap(), "half\n");
 }
 
 #[test]

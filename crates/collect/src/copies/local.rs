@@ -19,7 +19,7 @@ use super::overlay::put_in_place;
 use super::process::{Mount, Spec};
 use super::run::{Ran, run_copy};
 use super::signals::Watch;
-use super::tree::{Ours, let_the_clock_tick};
+use super::tree::{Changes, Ours, let_the_clock_tick};
 use super::view::{Means, Method, View};
 use super::{Copies, Event, Isolation, Outcome, Variant};
 use crate::Error;
@@ -66,7 +66,11 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     // A copy that runs in place may write to what the others read.
     let input = Input::of_this_process(means.method == Method::Copy)
         .map_err(|source| Error::Read { path: "standard input".into(), source })?;
-    let ran = run_all(copies, &prepared, cores.at_once, &input, &watch)?;
+    let ran = run_all(copies, &prepared, cores.at_once, &input, &watch);
+    if let (Err(Error::Interrupted { .. }), Some((_, view, _))) = (&ran, prepared.first()) {
+        put_first_in_place(&means, view, view.changes()?.as_ref(), &directory)?;
+    }
+    let ran = ran?;
     if let Some(file) = ran.first().and_then(|ran| ran.input.as_ref()) {
         input.advance(file);
     }
@@ -77,17 +81,27 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     }
     let difference = first_difference(&endings)?;
     // The others' are thrown away.
-    if let (Method::Overlay, [(_, view, _), ..], [first, ..]) =
-        (means.method, &prepared[..], &endings[..])
-        && let (Some(changes), Some(upper)) = (&first.changes, view.apart())
-    {
-        put_in_place(changes, upper, &directory)?;
+    if let (Some((_, view, _)), Some(first)) = (prepared.first(), endings.first()) {
+        put_first_in_place(&means, view, first.changes.as_ref(), &directory)?;
     }
     for variant in copies.variants {
         // Nothing was recorded, if it can be removed.
         let _ = fs::remove_dir(&variant.records);
     }
     conclude(endings, difference, watch.received(), copies.variants.len())
+}
+
+/// Makes what the first copy changed the working directory's, if it is not.
+fn put_first_in_place(
+    means: &Means,
+    view: &View,
+    changes: Option<&Changes>,
+    directory: &Path,
+) -> Result<(), Error> {
+    match (means.method, changes, view.apart()) {
+        (Method::Overlay, Some(changes), Some(upper)) => put_in_place(changes, upper, directory),
+        _ => Ok(()),
+    }
 }
 
 /// The first difference between the first copy and the others, with the number

@@ -21,6 +21,7 @@
 //! the tasks say themselves that they are done.
 //!
 //! Whatever happens, no task is in the queue and no folder is left afterwards.
+//! After an interruption the working directory is as it was before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
