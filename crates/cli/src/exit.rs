@@ -77,6 +77,9 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<backtrail_collect::Error>() {
         return code_of_collect(error);
     }
+    if let Some(backtrail_machine::Error::Live { .. }) = error.downcast_ref() {
+        return ENGINE;
+    }
     if error.is::<Unreadable>() || error.is::<backtrail_machine::Error>() {
         return INPUT;
     }

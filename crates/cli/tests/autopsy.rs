@@ -4,8 +4,9 @@
 #[path = "../../machine/tests/cores/crash.rs"]
 mod crash;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crash::{compile, core_of};
 use serde_json::{Value, json};
@@ -59,11 +60,14 @@ fn check(document: &str) -> Value {
 fn a_segfault_is_shown_with_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     let (program, core) = crashed(folder.path(), "segfault");
+    let source = std::fs::read_to_string(crash::fixture("crashes.c")).unwrap();
+    let line = 1 + source.lines().position(|line| line.contains("return *from + more;")).unwrap();
+    let place = format!("crashes.c:{line}");
     let text = shown(&[], &[&core]);
     for part in [
         "program  SIGSEGV at 0x0: nothing is mapped at the address\n",
         "  #0  peek ",
-        "crashes.c:19  (inlined)\n",
+        &format!("{place}  (inlined)\n"),
         "return *from + more;\n",
         "  #5  main ",
         "This program was not built with `backtrail cc`",
@@ -75,7 +79,7 @@ fn a_segfault_is_shown_with_its_lines() {
     assert_eq!(document["fault_address"], "0x0");
     assert_eq!(document["program"], "program");
     let frame = &document["threads"][0]["frames"][0];
-    assert_eq!((&frame["function"], &frame["line"]), (&json!("peek"), &json!(19)));
+    assert_eq!((&frame["function"], &frame["line"]), (&json!("peek"), &json!(line)));
     assert_eq!((&frame["file"], &frame["inlined"]), (&json!("crashes.c"), &json!(true)));
     assert_eq!(frame["found_by"], "unwind tables");
 
@@ -96,10 +100,10 @@ fn a_segfault_is_shown_with_its_lines() {
     let was = crash::fixture("").canonicalize().unwrap();
     let moved = folder.path().join("moved");
     std::fs::create_dir(&moved).unwrap();
-    std::fs::write(moved.join("crashes.c"), "// line\n".repeat(18) + "was moved\n").unwrap();
+    std::fs::write(moved.join("crashes.c"), "// line\n".repeat(line - 1) + "was moved\n").unwrap();
     let map = format!("{}={}", was.display(), moved.display());
     let text = shown(&["--source-map", &map, "--exe", program.to_str().unwrap()], &[&core]);
-    assert!(text.contains("moved/crashes.c:19") && text.contains("was moved\n"), "{text}");
+    assert!(text.contains(&format!("moved/{place}")) && text.contains("was moved\n"), "{text}");
     let both = shown(&["--json"], &[&core, &core]);
     assert_eq!(both.lines().map(check).collect::<Vec<_>>(), [document.clone(), document]);
 }
@@ -182,6 +186,7 @@ fn what_is_no_core_is_said_in_one_line() {
     let text = with("notes.txt", b"nothing");
     let message = refused(&["--exe", text.to_str().unwrap()], &[&core]);
     assert!(message.contains("not an executable: not an ELF file"), "{message}");
+    assert!(refused(&["--pid", "999999999"], &[]).contains("there is no such process"));
     assert_eq!(autopsy(&[], &[]).status.code(), Some(2));
     assert_eq!(autopsy(&["--source-map", "a"], &[&core]).status.code(), Some(2));
 }
@@ -217,4 +222,24 @@ fn of_what_is_missing_the_rest_is_told() {
     std::fs::write(&core, &bytes[..bytes.len() / 3]).unwrap();
     let text = shown(&["--exe", kept.to_str().unwrap()], &[&core]);
     assert!(text.contains("the core is truncated: ") && text.contains("no further: "), "{text}");
+}
+
+#[test]
+fn a_live_process_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("clang-19", &["-O2"], "crashes.c", folder.path());
+    let mut command = Command::new(&program);
+    command.arg("wait").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut ready = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+    let document = check(&shown(&["--json", "--pid", &child.id().to_string()], &[]));
+    let frames = document["threads"][0]["frames"].as_array().unwrap();
+    assert_eq!(
+        (&document["signal"], &document["threads"][0]["crashed"]),
+        (&Value::Null, &json!(false))
+    );
+    assert!(frames.iter().any(|frame| frame["function"] == "linger"), "{document}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
 }

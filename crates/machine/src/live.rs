@@ -47,7 +47,7 @@ pub(crate) fn stop(pid: u32) -> Result<(CoreFile, Stopped), Error> {
     // Threads may start while others are being stopped: until none is new.
     loop {
         let new: Vec<i32> = list_threads(pid)
-            .map_err(|error| wrong(format!("there is no such process ({error})")))?
+            .map_err(|_| missing(pid))?
             .into_iter()
             .filter(|thread| !stopped.threads.contains_key(thread))
             .collect();
@@ -59,6 +59,7 @@ pub(crate) fn stop(pid: u32) -> Result<(CoreFile, Stopped), Error> {
                 Ok(signal) => stopped.threads.insert(thread, signal),
                 // It ended meanwhile.
                 Err(Errno::ESRCH) if thread as u32 != pid => continue,
+                Err(Errno::ESRCH) => return Err(missing(pid)),
                 Err(error) => return Err(wrong(refusal(error))),
             };
             let registers = ptrace::getregs(Pid::from_raw(thread));
@@ -69,6 +70,11 @@ pub(crate) fn stop(pid: u32) -> Result<(CoreFile, Stopped), Error> {
     threads.sort_by_key(|thread| (thread.id != pid, thread.id));
     let core = describe(pid, threads).map_err(|error| wrong(error.to_string()))?;
     Ok((core, stopped))
+}
+
+fn missing(pid: u32) -> Error {
+    let path = PathBuf::from(format!("/proc/{pid}"));
+    Error::Core { path, what: "there is no such process".to_owned() }
 }
 
 fn list_threads(pid: u32) -> std::io::Result<Vec<i32>> {
@@ -97,7 +103,7 @@ fn refusal(error: Errno) -> String {
         Errno::EPERM => "the system does not allow to look at it: it is another user's, or is \
                          traced already, or kernel.yama.ptrace_scope or seccomp forbid ptrace"
             .to_owned(),
-        Errno::ESRCH => "there is no such process".to_owned(),
+        Errno::ESRCH => "it ended while it was being looked at".to_owned(),
         other => format!("it cannot be stopped: {}", other.desc().to_lowercase()),
     }
 }

@@ -9,6 +9,7 @@ use crate::debug_file::DebugFolders;
 use crate::live::{self, Stopped};
 use crate::memory::Memory;
 use crate::modules::{Module, Modules, Options};
+use crate::signal::only_stops;
 use crate::symbolise::Place;
 
 /// A process that died, or that was stopped.
@@ -68,13 +69,17 @@ impl Process {
 
     /// The thread that died, if the process did: the first.
     pub fn crashed(&self) -> Option<&Thread> {
-        self.notes.threads.first().filter(|thread| thread.signal != 0 || thread.info.is_some())
+        let signal = |thread: &&Thread| {
+            let signal = thread.info.map_or(thread.signal, |info| info.signal);
+            signal != 0 && !only_stops(signal)
+        };
+        self.notes.threads.first().filter(signal)
     }
 
     /// The signal that ended the process.
     pub fn signal(&self) -> Option<i32> {
         let thread = self.crashed()?;
-        Some(thread.info.map_or(thread.signal, |info| info.signal)).filter(|&signal| signal != 0)
+        Some(thread.info.map_or(thread.signal, |info| info.signal))
     }
 
     /// More about that signal.

@@ -44,9 +44,19 @@ const SIGTRAP: i32 = 5;
 const SIGBUS: i32 = 7;
 const SIGFPE: i32 = 8;
 const SIGSEGV: i32 = 11;
+const SIGSTOP: i32 = 19;
+const SIGTSTP: i32 = 20;
+const SIGTTIN: i32 = 21;
+const SIGTTOU: i32 = 22;
 
 /// `SI_KERNEL`: the kernel does not say more.
 const KERNEL: i32 = 0x80;
+
+/// Whether a signal stops a process and does not end it: gcore leaves one in
+/// the core of a process that lives.
+pub(crate) fn only_stops(signal: i32) -> bool {
+    matches!(signal, SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU)
+}
 
 /// The name of a signal.
 pub fn name(signal: i32) -> String {

@@ -80,7 +80,15 @@ impl DebugInfo {
 fn lines(image: &Image, folders: &DebugFolders) -> Option<addr2line::Context<Slice>> {
     let load = |image: &Image| {
         gimli::Dwarf::load(|id| {
-            let [section] = image.sections([id.name()]);
+            // Where variables are, and macros: large, and not asked for.
+            let wanted = !matches!(
+                id,
+                gimli::SectionId::DebugLoc
+                    | gimli::SectionId::DebugLocLists
+                    | gimli::SectionId::DebugMacinfo
+                    | gimli::SectionId::DebugMacro
+            );
+            let [section] = if wanted { image.sections([id.name()]) } else { [None] };
             let bytes = section.map_or_else(|| [].into(), |section| section.bytes);
             Ok::<_, gimli::Error>(slice(bytes))
         })

@@ -166,6 +166,11 @@ fn a_live_process_is_looked_at_and_goes_on() {
     let mut first = [0; 6];
     std::io::Read::read_exact(&mut output, &mut first).unwrap();
     assert_eq!(&first, b"ready\n");
+    // What gcore writes of it has a signal that stops it.
+    let core = folder.path().join("live");
+    run(Command::new("gcore").arg("-o").arg(&core).arg(child.id().to_string()));
+    let core = core.with_extension(child.id().to_string());
+    assert_eq!(process(&core, &program).signal(), None);
     for _ in 0..3 {
         let process = Process::of_pid(child.id(), &Options::default()).unwrap_or_else(|error| {
             panic!("{error}");
