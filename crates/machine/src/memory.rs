@@ -3,7 +3,7 @@
 //! The kernel leaves out what files hold anyway (`core(5)`, "Controlling which
 //! mappings are written"): code and constant data. So an address is answered
 //! from the core where it is there, and else from the mapped file, where
-//! [`Memory::add_backing`] was told that it is the same file. Anything else is
+//! `add_backing` was told that it is the same file. Anything else is
 //! absent, and says why.
 //!
 //! Pages are kept; a read within one costs a lookup.

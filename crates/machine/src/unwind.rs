@@ -16,7 +16,7 @@
 //!
 //! Invariants: the end of each frame is above the end of the one it called,
 //! unless a signal came between and changed stacks, which may happen
-//! [`MOST_STACKS`] times; so a walk ends. There is no recursion and nothing is
+//! `MOST_STACKS` times; so a walk ends. There is no recursion and nothing is
 //! kept of frames that were left: a million of them take time alone (about
 //! 0.2 µs each, where few functions take part).
 //!
