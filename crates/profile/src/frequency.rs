@@ -19,7 +19,7 @@ const LOOP: f64 = 8.0;
 const OUT: f64 = 0.2;
 const COLD: f64 = 0.002;
 /// What is entered once counts this much, so that rare edges differ, too.
-const SCALE: f64 = 65536.0;
+pub const GUESSED_ENTRIES: u64 = 65536;
 
 /// A guess for each edge of `graph`, by number; an edge that is reached is at
 /// least 1.
@@ -48,7 +48,7 @@ pub fn guess_frequencies(function: &Function, graph: &FunctionGraph) -> Vec<u64>
         for &edge in edges {
             let target = flow.target(edge);
             let taken = here * share(target) / total;
-            guesses[edge.position()] = ((taken * SCALE) as u64).clamp(1, 1 << 50);
+            guesses[edge.position()] = ((taken * GUESSED_ENTRIES as f64) as u64).clamp(1, 1 << 50);
             if search.kind(edge) != EdgeKind::Retreating {
                 arriving[target.position()] += taken;
             }

@@ -11,6 +11,7 @@
 //! | [`published`] | the tasks of P3 |
 //! | [`adaptive`] | where splitting pays |
 //! | [`split`], [`price`] | a function in parts, and what a part costs |
+//! | [`search`] | parts of large functions to copies |
 //! | [`assignment`] | tasks to copies |
 //! | [`coverage`] | the proof that every path is counted somewhere |
 //! | [`cost`] | what a plan costs on a run whose profile is known |
@@ -66,6 +67,7 @@ pub mod interest;
 pub mod price;
 pub mod program;
 pub mod published;
+pub mod search;
 pub mod split;
 
 use crate::unit_plan::{Choice, Share, UnitMeaning, UnitPaths, plan_shares};

@@ -12,6 +12,7 @@ use backtrail_plan::{Action, FunctionPlan, LeftOut, Place, Probe, UnitPlan, bloc
 use serde::{Deserialize, Serialize};
 
 use crate::derived::Counts;
+use crate::frequency::GUESSED_ENTRIES;
 use crate::function_graph::can_be_left_early;
 use crate::model::Profile;
 use crate::partition::interest::{Interest, PartMeaning};
@@ -64,24 +65,26 @@ pub struct FunctionMeaning {
 /// How often edges were taken, by unit and function.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Weights {
-    by_function: BTreeMap<(String, String), BlockEdges>,
+    /// Entries and edges.
+    by_function: BTreeMap<(String, String), (u64, BlockEdges)>,
 }
 
 impl Weights {
     /// The weights that a profile gives.
     pub fn of(profile: &Profile) -> Self {
-        let mut by_function: BTreeMap<(String, String), BlockEdges> = BTreeMap::new();
+        let mut by_function = BTreeMap::new();
         for function in &profile.functions {
             let counts = Counts::of(function).edges;
             let edges = function.edges.iter().map(|edge| (edge.from, edge.to)).zip(counts);
-            by_function.insert((function.unit.clone(), function.name.clone()), edges.collect());
+            let name = (function.unit.clone(), function.name.clone());
+            by_function.insert(name, (function.entries, edges.collect()));
         }
         Self { by_function }
     }
 
     /// Those of a function; a function that the profile does not have is taken
     /// not to have run.
-    fn get(&self, unit: &Unit, function: Func) -> BlockEdges {
+    fn get(&self, unit: &Unit, function: Func) -> (u64, BlockEdges) {
         let name = &unit.symbols[unit.functions[function].symbol].name;
         let found = self.by_function.get(&(unit.name.clone(), name.clone()));
         found.cloned().unwrap_or_default()
@@ -111,6 +114,8 @@ pub struct FunctionPaths {
     /// How often each edge of [`PathPlan::graph`] is taken: as `--weights` say,
     /// or guessed.
     pub weights: Vec<u64>,
+    /// How often it is entered, in the same way.
+    pub entries: u64,
 }
 
 /// The paths of a unit's functions.
@@ -153,11 +158,13 @@ impl<'a> UnitPaths<'a> {
                 return Err(why);
             }
             let taken = choice.weights.map(|weights| weights.get(unit, function));
-            let plan = PathPlan::new(unit, function, choice.limit, taken.as_ref())?;
-            let weights = plan.weights(unit, function, taken.as_ref());
+            let entries = taken.as_ref().map_or(GUESSED_ENTRIES, |(entries, _)| *entries);
+            let taken = taken.as_ref().map(|(_, edges)| edges);
+            let plan = PathPlan::new(unit, function, choice.limit, taken)?;
+            let weights = plan.weights(unit, function, taken);
             // Whether they can be counted at all.
             plan.probes(&weights, 0)?;
-            Ok(FunctionPaths { plan, weights })
+            Ok(FunctionPaths { plan, weights, entries })
         };
         Self { id, unit, functions: unit.functions.indices().map(paths).collect() }
     }

@@ -281,6 +281,13 @@ fn check(seed: u64, divided: &Divided, copies: usize) -> Outcome {
     if known.is_exact() && matches!(divided, Divided::By(_)) {
         let bound = Bound::new(&program, &known);
         assert!(bound.worst_copy(1) <= bound.total);
+        // What is proved holds of every plan.
+        let at = |place: usize| bound.functions.get(place).map_or(0, |it| it.hits);
+        assert!(at(0).max(at(copies - 1) + at(copies)) <= priced.worst_hits(), "seed {seed}");
+        for (sum, widest) in bound.functions.iter().map(|it| it.parted) {
+            let together: u64 = priced.copies.iter().map(|it| it.hits).sum();
+            assert!(priced.worst_hits() >= sum - widest || together >= sum, "seed {seed}");
+        }
         let most = (copies - 1) as f64 / copies as f64;
         assert!(bound.saving(copies) <= most + 1e-9, "seed {seed}");
     }

@@ -10,20 +10,14 @@ use std::cmp::Reverse;
 
 /// The copy of each task, given what each costs.
 pub fn assign_by_size(costs: &[u64], copies: usize) -> Vec<usize> {
-    fill_up(costs, &mut vec![0; copies])
-}
-
-/// The same for copies that have something to do already. Their loads grow.
-pub fn fill_up(costs: &[u64], loads: &mut [u64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by_key(|&task| Reverse(costs[task]));
-    let mut tasks = vec![0usize; loads.len()];
+    let mut loads = vec![(0u64, 0usize); copies];
     let mut homes = vec![0; costs.len()];
     for task in order {
-        let copies = 0..loads.len();
-        let home = copies.min_by_key(|&copy| (loads[copy], tasks[copy])).unwrap_or_default();
-        loads[home] = loads[home].saturating_add(costs[task]);
-        tasks[home] += 1;
+        let home = (0..copies).min_by_key(|&copy| loads[copy]).unwrap_or_default();
+        loads[home].0 = loads[home].0.saturating_add(costs[task]);
+        loads[home].1 += 1;
         homes[task] = home;
     }
     homes

@@ -12,6 +12,7 @@ use backtrail_graph::{Index, PathDag};
 use backtrail_ir::program::{Program, Resolution};
 use backtrail_ir::{Block, Callee, Func, SymbolKind, Unit, Value};
 
+use crate::frequency::GUESSED_ENTRIES;
 use crate::partition::interest::Interest;
 use crate::partition::price::Price;
 use crate::path_plan::PathPlan;
@@ -44,6 +45,8 @@ pub struct CountedFunction<'a> {
     /// other functions: 1 for weights from a profile, for guesses how often it
     /// is thought to be called.
     pub scale: f64,
+    /// Whether its weights are from a profile, and not guessed.
+    pub is_weighed: bool,
 }
 
 impl<'a> ProgramPaths<'a> {
@@ -76,6 +79,7 @@ impl<'a> ProgramPaths<'a> {
                             paths,
                             call_sites,
                             scale: 1.0,
+                            is_weighed: choice.weights.is_some(),
                         });
                     }
                 }
@@ -234,7 +238,7 @@ impl CallSites {
 const CALL_ROUNDS: usize = 12;
 
 /// What a guessed weight is for something that is executed once per entry.
-const ONCE: f64 = 65536.0;
+const ONCE: f64 = GUESSED_ENTRIES as f64;
 
 /// The most often that a function is thought to be called.
 const MOST_CALLS: f64 = 1e12;
