@@ -61,6 +61,11 @@ impl FirstWitnesses {
         self.witnesses + 1
     }
 
+    /// How many words a row has.
+    pub(crate) fn words(&self) -> usize {
+        self.rows.words()
+    }
+
     pub(crate) fn row(&self, way: Way) -> &[u64] {
         self.rows.row(way.position())
     }

@@ -2,6 +2,66 @@
 //!
 //! Decoders take bytes and give facts; where the bytes come from is the
 //! caller's business. Nothing here panics on what it reads.
+//!
+//! A trace is had in two ways. [`block_log`] reads what a variant wrote that logs
+//! every block. The other modules are about *partial traces*: several runs on the
+//! same input, each of which observes few places, and one trace put together from
+//! what they saw (Saha, Dhoolia and Paul, *Distributed Program Tracing*, ESEC/FSE
+//! 2013).
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`icfg`] | the traced graph: blocks, calls, returns, what is unseen; from a program's units |
+//! | [`distribution`] | profiles: what is observed in which run; what that costs |
+//! | [`first_witness`] | what a profile can see next |
+//! | [`realizability`] | whether profiles suffice, for every execution |
+//! | [`witness_tree`], [`planning`] | profiles that do, and are cheap |
+//! | [`lower_bound`] | what no plan can stay below |
+//! | [`rebuild`] | from partial traces to the trace |
+//!
+//! From a program to its trace:
+//!
+//! ```
+//! # fn main() -> Result<(), backtrail_trace::Error> {
+//! use backtrail_trace::distribution::Costs;
+//! use backtrail_trace::icfg::{Builder, Role, WayKind};
+//! use backtrail_trace::planning::{Options, Strategy, distribute};
+//! use backtrail_trace::rebuild::{Ending, Event, Rebuild, Tables};
+//!
+//! // A loop of one block behind the entry: or `ProgramGraph::new` of a program.
+//! let mut builder = Builder::new();
+//! let main = builder.routine();
+//! let nodes: Vec<_> = (0..3).map(|number| builder.node(main, Role::Block(number))).collect();
+//! builder.way(nodes[0], WayKind::Step(nodes[1]));
+//! builder.way(nodes[1], WayKind::Step(nodes[1]));
+//! builder.way(nodes[1], WayKind::Step(nodes[2]));
+//! builder.way(nodes[2], WayKind::Return);
+//! builder.root(main);
+//! let icfg = builder.build()?;
+//!
+//! // Where to observe: breakpoints, that is nodes; each passed as often as thought.
+//! let costs = Costs::nodes(&icfg, vec![1; icfg.place_count()]);
+//! let options = Options { runs: 1, strategy: Strategy::Fine, limit: None, trials: 100 };
+//! let plan = distribute(&icfg, &costs, options)?;
+//!
+//! // What each run saw: the positions of witnesses in its profile.
+//! let stop = plan.profiles[0].witness(icfg.place_of_node(nodes[1]));
+//! let seen = vec![Event { witness: stop.unwrap(), depth: 0 }; 3];
+//!
+//! let tables = Tables::new(&icfg, &plan.profiles)?;
+//! let trace = Rebuild::new(&tables, main, [(seen.into_iter(), Ending::Whole)]);
+//! let blocks: Vec<_> = trace.collect::<Result<_, _>>()?;
+//! assert_eq!(blocks, [nodes[0], nodes[1], nodes[1], nodes[1], nodes[2]]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! To connect probes: for each profile, a variant with a probe at each of its
+//! places ([`icfg::from_program::Begin`] says where nodes are in the code; a way
+//! between blocks is an edge, a way into a callee the point before the call, an
+//! end the call in which the run ended). A probe writes the witness's number; at a
+//! landing also the depth of its frame. To connect breakpoints: a graph of machine
+//! code, made with [`icfg::Builder`], and the address of each witness's node.
 
 #![forbid(unsafe_code)]
 

@@ -124,6 +124,25 @@ pub fn distribute(icfg: &Icfg, costs: &Costs, options: Options) -> Result<Plan, 
     planner.finish()
 }
 
+/// The cheapest plan of so many runs at most that any strategy finds, without a
+/// limit.
+pub fn plan_runs(
+    icfg: &Icfg,
+    costs: &Costs,
+    kind: Kind,
+    runs: usize,
+    trials: usize,
+) -> Result<Plan, Error> {
+    let mut best = plan_single_run(icfg, costs, kind, trials)?;
+    for strategy in Strategy::ALL.into_iter().filter(|_| runs > 1) {
+        let plan = distribute(icfg, costs, Options { runs, strategy, limit: None, trials })?;
+        if plan.cost(costs) < best.cost(costs) {
+            best = plan;
+        }
+    }
+    Ok(best)
+}
+
 /// The pairs that have to be told apart, grouped, heaviest first.
 fn jobs(icfg: &Icfg, costs: &Costs, strategy: Strategy) -> Vec<Vec<Conflict>> {
     let group = match strategy {

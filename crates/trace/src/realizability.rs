@@ -21,6 +21,7 @@
 
 use backtrail_graph::Index;
 
+use crate::bit_rows;
 use crate::distribution::Profile;
 use crate::first_witness::FirstWitnesses;
 use crate::icfg::{Icfg, Node, Way};
@@ -119,8 +120,22 @@ impl<'a> Analysis<'a> {
     pub fn conflicts(&self) -> impl Iterator<Item = Conflict> + '_ {
         self.icfg
             .predicates()
+            .filter(|&node| !self.is_decided_by_one(node))
             .flat_map(move |node| pairs(self.icfg, node))
             .filter(|&Conflict { one, other, .. }| self.decision(one, other).is_none())
+    }
+
+    /// Whether one profile tells all ways of a node apart: asked at once, since
+    /// an indirect call may have hundreds.
+    fn is_decided_by_one(&self, node: Node) -> bool {
+        self.firsts.iter().any(|firsts| {
+            let mut seen = vec![0; firsts.words()];
+            self.icfg.ways_of(node).all(|way| {
+                let is_apart = bit_rows::are_disjoint(&seen, firsts.row(way));
+                bit_rows::unite(&mut seen, firsts.row(way));
+                is_apart
+            })
+        })
     }
 
     /// Whether every execution can be put together from its partial traces.

@@ -148,6 +148,7 @@ pub struct Rebuild<'t, I> {
     /// The activations of routines with landings.
     landing_frames: Vec<LandingFrame>,
     state: State,
+    error: Option<Error>,
     position: u64,
     /// How many traces are not at a cut end.
     live: usize,
@@ -194,6 +195,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             stack: Vec::new(),
             landing_frames: Vec::new(),
             state: State::Start(tables.entry(root)),
+            error: None,
             position: 0,
         };
         for profile in 0..rebuild.heads.len() {
@@ -236,16 +238,30 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
         };
     }
 
-    fn diverged(&self, node: Node, profile: Option<usize>, why: Why) -> Error {
+    /// Ends with an error.
+    #[cold]
+    fn diverge(&mut self, node: Node, profile: Option<usize>, why: Why) {
         let found = profile.map(|profile| self.heads[profile].witness);
-        Error::Diverged(Divergence {
+        self.error = Some(Error::Diverged(Divergence {
             position: self.position,
             node,
             routine: self.tables.routine(node),
             profile: profile.map(|profile| profile as u32),
             found: found.filter(|&found| (found.position() as u32) < CUT),
             why,
-        })
+        }));
+        self.state = State::Ended(Outcome::Unknown(node));
+    }
+
+    /// Ends where the others do not decide either, or with an error if all
+    /// traces are whole.
+    #[cold]
+    fn lose(&mut self, node: Node, profile: Option<usize>, why: Why) {
+        if self.live < self.heads.len() {
+            self.state = State::Ended(Outcome::Unknown(node));
+        } else {
+            self.diverge(node, profile, why);
+        }
     }
 
     #[inline]
@@ -259,69 +275,78 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
     /// Takes the witnesses of a place from the traces that hold it; whether the
     /// execution is known to have come by.
     #[inline]
-    fn consume(&mut self, near: Node, hits: (u32, u32)) -> Result<bool, Error> {
+    fn consume(&mut self, near: Node, hits: (u32, u32)) -> bool {
         for hit in hits.0..hits.1 {
             let (profile, witness) = self.tables.hit(hit);
-            let head = self.heads[profile].witness;
-            if head != witness {
-                if head.position() as u32 != CUT {
-                    return Err(self.diverged(near, Some(profile), Why::NotNext));
-                }
-                if self.live == 0 {
-                    return Ok(false);
-                }
-                continue;
+            if self.heads[profile].witness == witness {
+                self.advance(profile);
+            } else if !self.is_cut_at(near, profile) {
+                return false;
             }
-            self.advance(profile);
         }
-        Ok(true)
+        true
+    }
+
+    /// Whether a trace that has something else next may be passed over, because
+    /// it was cut and others go on.
+    #[cold]
+    fn is_cut_at(&mut self, near: Node, profile: usize) -> bool {
+        let is_cut = self.heads[profile].witness.position() as u32 == CUT;
+        if !is_cut {
+            self.diverge(near, Some(profile), Why::NotNext);
+        } else if self.live == 0 {
+            self.state = State::Ended(Outcome::Unknown(near));
+            return false;
+        }
+        is_cut
     }
 
     /// Comes to a node; whether the execution is known to have come there.
     #[inline]
-    fn arrive(&mut self, near: Node, node: Node) -> Result<bool, Error> {
+    fn arrive(&mut self, near: Node, node: Node) -> bool {
         let row = self.tables.node(node);
-        if row.landing {
-            // Its event has the frame's depth, in every profile.
-            let depth = self.landing_frames.len() as u32 - 1;
-            for profile in 0..self.heads.len() {
-                let head = self.heads[profile];
-                if (head.witness.position() as u32) < CUT && head.depth != depth {
-                    return Err(self.diverged(near, Some(profile), Why::NoFrame));
-                }
-            }
+        let hits = row.hits;
+        if row.landing && !self.is_depth_right(near) {
+            return false;
         }
-        self.consume(near, row.hits)
+        hits.0 == hits.1 || self.consume(near, hits)
     }
 
-    /// The node behind `node`; nothing if the run ended or is unknown from here.
+    /// Whether the event of a landing, in every profile, has the depth of the
+    /// frame at hand.
+    #[cold]
+    fn is_depth_right(&mut self, near: Node) -> bool {
+        let depth = self.landing_frames.len() as u32 - 1;
+        let is_other = |head: &Event| (head.witness.position() as u32) < CUT && head.depth != depth;
+        let wrong = self.heads.iter().position(is_other);
+        if let Some(profile) = wrong {
+            self.diverge(near, Some(profile), Why::NoFrame);
+        }
+        wrong.is_none()
+    }
+
+    /// The node behind `node`; nothing if the run ended, is unknown from here, or
+    /// diverged.
     #[inline]
-    fn follow(&mut self, node: Node) -> Result<Option<Node>, Error> {
+    fn follow(&mut self, node: Node) -> Option<Node> {
         let row = self.tables.node(node);
         self.quiet += 1;
         if self.quiet > QUIET && self.goes_round(node) {
-            return match self.live < self.heads.len() {
-                true => Ok(self.unknown(node)),
-                false => Err(self.diverged(node, None, Why::Endless)),
-            };
+            self.lose(node, None, Why::Endless);
+            return None;
         }
         let way = if row.is_predicate {
-            match self.choose(node)? {
-                Some(way) => way,
-                None => return Ok(self.unknown(node)),
-            }
+            self.choose(node)?
         } else if row.way == u32::MAX {
             // Nothing can follow: no run ends here, but one may be stopped.
-            return match self.live < self.heads.len() {
-                true => Ok(self.unknown(node)),
-                false => Err(self.diverged(node, None, Why::NoWay)),
-            };
+            self.lose(node, None, Why::NoWay);
+            return None;
         } else {
             row.way
         };
         let row = self.tables.way(way);
-        if row.hits.0 != row.hits.1 && !self.consume(node, row.hits)? {
-            return Ok(self.unknown(node));
+        if row.hits.0 != row.hits.1 && !self.consume(node, row.hits) {
+            return None;
         }
         let next = match row.action {
             Action::Step => Node::new(row.target as usize),
@@ -340,76 +365,90 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
                 }
                 match self.stack.pop() {
                     Some(back) if back != NO_NODE => Node::new(back as usize),
-                    _ => return self.end(node),
+                    _ => {
+                        self.end(node);
+                        return None;
+                    }
                 }
             }
-            Action::Leave => match self.leave(node)? {
-                Some(landing) => landing,
-                None => return Ok(self.unknown(node)),
-            },
-            Action::End => return self.end(node),
+            Action::Leave => self.leave(node)?,
+            Action::End => {
+                self.end(node);
+                return None;
+            }
         };
-        // Nodes without code, to which unseen calls come back, have no witness.
-        if !self.arrive(node, next)? {
-            return Ok(self.unknown(node));
-        }
-        Ok(Some(next))
+        self.arrive(node, next).then_some(next)
     }
 
-    fn unknown(&mut self, node: Node) -> Option<Node> {
-        self.state = State::Ended(Outcome::Unknown(node));
-        None
-    }
-
-    fn end(&mut self, node: Node) -> Result<Option<Node>, Error> {
+    #[cold]
+    fn end(&mut self, node: Node) {
         let has_more = |head: &Event| (head.witness.position() as u32) < CUT;
         if let Some(profile) = self.heads.iter().position(has_more) {
-            return Err(self.diverged(node, Some(profile), Why::Rest));
+            return self.diverge(node, Some(profile), Why::Rest);
         }
         let was_cut = self.live < self.heads.len();
         let outcome = if was_cut { Outcome::Unknown(node) } else { Outcome::Whole };
         self.state = State::Ended(outcome);
-        Ok(None)
     }
 
     /// Drops the frames above the one that resumes.
-    fn leave(&mut self, node: Node) -> Result<Option<Node>, Error> {
+    fn leave(&mut self, node: Node) -> Option<Node> {
         let known = |head: &Event| head.witness.position() as u32 != CUT;
-        let Some(profile) = self.heads.iter().position(known) else { return Ok(None) };
+        let Some(profile) = self.heads.iter().position(known) else {
+            self.state = State::Ended(Outcome::Unknown(node));
+            return None;
+        };
         let head = self.heads[profile];
         let landing = self.tables.landing(profile, head.witness);
         let frame = self.landing_frames.get(head.depth as usize).copied();
         let (Some(landing), Some(frame)) = (landing, frame) else {
-            return Err(self.diverged(node, Some(profile), Why::NoFrame));
+            self.diverge(node, Some(profile), Why::NoFrame);
+            return None;
         };
         if self.tables.routine(landing) != frame.routine {
-            return Err(self.diverged(node, Some(profile), Why::NoFrame));
+            self.diverge(node, Some(profile), Why::NoFrame);
+            return None;
         }
         self.stack.truncate(frame.height as usize);
         self.landing_frames.truncate(head.depth as usize + 1);
-        Ok(Some(landing))
+        Some(landing)
     }
 
     /// The way that was taken; nothing if that cannot be known.
     #[inline]
-    fn choose(&mut self, node: Node) -> Result<Option<u32>, Error> {
+    fn choose(&mut self, node: Node) -> Option<u32> {
         let (profile, found) = self.tables.choose(node, &self.heads);
         match found {
-            Some(way) => Ok(Some(way)),
+            Some(way) => Some(way),
             None => self.choose_slowly(node, profile),
         }
     }
 
     /// Asks every profile about every way.
-    #[cold]
-    fn choose_slowly(&mut self, node: Node, asked: Option<usize>) -> Result<Option<u32>, Error> {
-        let mut remaining = self.tables.possible(node, &self.heads);
-        match (remaining.next(), remaining.next()) {
-            (Some(way), None) => Ok(Some(way)),
-            (None, _) => Err(self.diverged(node, asked, Why::NoWay)),
-            (Some(_), Some(_)) if self.live < self.heads.len() => Ok(None),
-            (Some(_), Some(_)) => Err(self.diverged(node, None, Why::SeveralWays)),
+    fn choose_slowly(&mut self, node: Node, asked: Option<usize>) -> Option<u32> {
+        let found = {
+            let mut remaining = self.tables.possible(node, &self.heads);
+            (remaining.next(), remaining.next())
+        };
+        match found {
+            (Some(way), None) => return Some(way),
+            (None, _) => self.diverge(node, asked, Why::NoWay),
+            (Some(_), Some(_)) => self.lose(node, None, Why::SeveralWays),
         }
+        None
+    }
+
+    /// The next node; nothing at the end, with [`Self::error`] if there is one.
+    #[inline]
+    fn step(&mut self) -> Option<Node> {
+        let node = match self.state {
+            State::After(node) => self.follow(node)?,
+            State::Start(node) => self.arrive(node, node).then_some(node)?,
+            State::Ended(_) => return None,
+        };
+        self.state = State::After(node);
+        self.position += 1;
+        Some(node)
     }
 }
 
@@ -418,30 +457,9 @@ impl<I: Iterator<Item = Event>> Iterator for Rebuild<'_, I> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let found = match self.state {
-            State::After(node) => self.follow(node),
-            State::Start(node) => match self.arrive(node, node) {
-                Ok(true) => Ok(Some(node)),
-                Ok(false) => Ok(self.unknown(node)),
-                Err(error) => Err(error),
-            },
-            State::Ended(_) => return None,
-        };
-        match found {
-            Ok(Some(node)) => {
-                self.state = State::After(node);
-                self.position += 1;
-                Some(Ok(node))
-            }
-            Ok(None) => None,
-            Err(error) => {
-                let last = match self.state {
-                    State::After(node) | State::Start(node) => node,
-                    State::Ended(_) => self.tables.first_node(),
-                };
-                self.state = State::Ended(Outcome::Unknown(last));
-                Some(Err(error))
-            }
+        match self.step() {
+            Some(node) => Some(Ok(node)),
+            None => self.error.take().map(Err),
         }
     }
 }

@@ -251,7 +251,7 @@ impl Separator<'_> {
         Region {
             nodes: Vec::new(),
             contains: FixedBitSet::with_capacity(self.icfg.nodes().len()),
-            hits: vec![0; self.draft.firsts.after(self.icfg.roots()[0]).len()],
+            hits: vec![0; self.draft.firsts.words()],
             new_hits: FixedBitSet::with_capacity(self.icfg.place_count()),
         }
     }

@@ -7,7 +7,7 @@ use backtrail_graph::Index;
 use backtrail_trace::distribution::{Costs, Profile};
 use backtrail_trace::icfg::{Icfg, Node, Place, WayKind};
 use backtrail_trace::lower_bound::lower_bound;
-use backtrail_trace::planning::{Kind, Options, Strategy, distribute, plan_single_run};
+use backtrail_trace::planning::{Kind, Options, Strategy, distribute, plan_runs, plan_single_run};
 use backtrail_trace::realizability::Analysis;
 use fastrand::Rng;
 use random_icfg::{
@@ -80,15 +80,7 @@ fn no_plan_costs_less_and_few_cost_much_more() {
                 bound <= optimum,
                 "seed {seed}, {runs} runs: bound {bound}, best {optimum}\n{icfg:#?}\n{costs:?}"
             );
-            let plan = if runs == 1 {
-                plan_single_run(&icfg, &costs, kind, 100).unwrap().cost(&costs)
-            } else {
-                let options = |strategy| Options { runs: 2, strategy, limit: None, trials: 100 };
-                let costs_of = Strategy::ALL.map(|strategy| {
-                    distribute(&icfg, &costs, options(strategy)).unwrap().cost(&costs)
-                });
-                costs_of.into_iter().min().unwrap()
-            };
+            let plan = plan_runs(&icfg, &costs, kind, runs as usize, 100).unwrap().cost(&costs);
             assert!(plan >= optimum);
             let at = runs as usize - 1;
             found[at] += 1;

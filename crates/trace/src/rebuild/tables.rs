@@ -250,18 +250,15 @@ impl Tables {
     }
 
     /// The ways of a predicate that agree with all heads.
-    pub(super) fn possible(
-        &self,
-        node: Node,
-        heads: &[Event],
-    ) -> impl Iterator<Item = u32> + use<'_> {
-        let heads: Vec<u32> = heads.iter().map(|head| head.witness.position() as u32).collect();
-        let all_ended = heads.iter().all(|&head| head == END);
+    pub(super) fn possible(&self, node: Node, heads: &[Event]) -> impl Iterator<Item = u32> {
+        let head = |event: &Event| event.witness.position() as u32;
+        let all_ended = heads.iter().all(|event| head(event) == END);
         let (first, end) = self.choices[self.nodes[node.position()].way as usize];
-        (first..end).filter(move |&way| {
+        (first..end).filter(move |&number| {
+            let way = Way::new(number as usize);
             let mut heads = heads.iter().enumerate();
-            heads.all(|(profile, &head)| self.agrees(profile, Way::new(way as usize), head))
-                && (!all_ended || self.ends_unseen[way as usize])
+            heads.all(|(profile, event)| self.agrees(profile, way, head(event)))
+                && (!all_ended || self.ends_unseen[number as usize])
         })
     }
 }
