@@ -7,7 +7,7 @@
 //! ([`crate::partition::split`]), however often it is called. Labels are moved
 //! to the cheapest edges ([`Placing::Moved`]).
 //!
-//! Hits come first. Where they are the same within [`GRAIN`], the worst copy by
+//! Hits come first. Where they are the same within `GRAIN`, the worst copy by
 //! hits and updates of counters decides: a function of many updates and few hits
 //! (a loop without branches) is split and placed by these.
 //!

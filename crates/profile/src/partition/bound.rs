@@ -47,7 +47,7 @@
 //! min(max(W − a, total / k), (total − h + max(h, W)) / k) hits.
 //!
 //! Finding all this costs O(nodes · edges) of what was executed, and
-//! [`REGIONS`] times [`WAYS`] searches for a way in a function.
+//! `REGIONS` times `WAYS` searches for a way in a function.
 
 use std::cmp::Reverse;
 

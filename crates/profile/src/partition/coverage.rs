@@ -9,7 +9,7 @@
 //! Several ways to a node may leave different sets. Of two, one within the
 //! other, the larger need not be followed: what empties it empties the smaller.
 //! The sets that are kept at a node are few (parts are made of whole regions of
-//! the graph); if there are more than [`MOST_SETS`], no answer is given.
+//! the graph); if there are more than `MOST_SETS`, no answer is given.
 //!
 //! Cost O(edges · sets²).
 

@@ -10,7 +10,7 @@
 //! Departures:
 //! - A vertex is finished before the enumeration stops. Stopping in its middle,
 //!   as published, leaves paths that no task has.
-//! - A vertex that would make more than [`MOST_TASKS`] prefixes is not begun, so
+//! - A vertex that would make more than `MOST_TASKS` prefixes is not begun, so
 //!   that planning stays near linear: the published enumeration may add the
 //!   product of all prefixes and a `switch`'s cases in one step.
 //!

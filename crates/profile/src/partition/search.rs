@@ -5,7 +5,7 @@
 //! by parts, greedily, and then by local search: a part is moved, two are
 //! exchanged, or a function is gathered in one copy, as long as that makes the
 //! worst copy better. The search ends when nothing is better, or when
-//! [`MOST_PRICED`] edges of graphs were priced.
+//! `MOST_PRICED` edges of graphs were priced.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
