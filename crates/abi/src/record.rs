@@ -2,29 +2,22 @@
 //!
 //! A function that is traced has a record in its frame, which says at every
 //! instruction what the activation did last. Nothing reads it while the program
-//! runs; a debugger or a core dump does. A record is, aligned to eight bytes:
+//! runs; a debugger or a core dump does.
 //!
-//! | offset | bytes | what |
-//! | --- | --- | --- |
-//! | 0 | 4 | the sum of the path under way |
-//! | 4 | 4 | nothing |
-//! | 8 | 8 | how many paths have ended, times [`STEP`] |
-//! | 16 | 4 each | the slots: the n-th path that ended is in slot n modulo their number |
+//! A record is one or more words of eight bytes, the newest first. Together they
+//! are a number of so many bits, divided into fields. The lowest field is the sum
+//! of the path under way; above it are those of the paths that have ended, the
+//! newest lowest. When a path ends, the whole number is shifted up by a field,
+//! and the oldest path falls out at the top. Sums are added to the first word
+//! alone, modulo 2^64. How wide fields are, and what they mean, is the business
+//! of the scheme that planned the probes.
 //!
-//! The number of slots is a power of two, and that of the function's plan. A
-//! function without slots has the sum alone, in four bytes.
+//! A ring of numbers and an index was tried first: the end of a path took four to
+//! six instructions and the entry of a function two. Here the end of a path takes
+//! one, if the record has one word, and three for two; the entry takes one.
 
-/// Where the sum is.
-pub const SUM: u64 = 0;
-
-/// Where the number of ended paths is.
-pub const ENDED: u64 = 8;
-
-/// Where the slots are.
-pub const SLOTS: u64 = 16;
-
-/// How much the number of ended paths grows with each: bytes of a slot.
-pub const STEP: u64 = 4;
+/// Bytes of a word.
+pub const WORD_BYTES: u64 = 8;
 
 /// The section of a variant that says where functions and their records are.
 /// Not allocated.

@@ -113,14 +113,15 @@ fn attach_recipe_with(
     let record = recipe.to_bytes();
     let recipe = NewSection { name: backtrail_abi::LINK_SECTION, data: &record };
     let edited = match absent.is_empty() {
-        true => {
-            edit::edit(&bytes, &Edit { remove: &[backtrail_abi::LINK_SECTION], add: &[recipe] })
-        }
+        true => edit::edit(
+            &bytes,
+            &Edit { remove: &[backtrail_abi::LINK_SECTION], add: &[recipe], ..Edit::default() },
+        ),
         false => {
             units.extend(absent.iter().flat_map(UnitRecord::to_bytes));
             let units = NewSection { name: backtrail_abi::UNIT_SECTION, data: &units };
             let remove = [backtrail_abi::UNIT_SECTION, backtrail_abi::LINK_SECTION];
-            edit::edit(&bytes, &Edit { remove: &remove, add: &[units, recipe] })
+            edit::edit(&bytes, &Edit { remove: &remove, add: &[units, recipe], ..Edit::default() })
         }
     };
     output::write_whole(output, &edited.map_err(machine())?, Mode::Program)

@@ -4,6 +4,7 @@
 //! into the cache; then the real linker links the new objects by the original
 //! recipe.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,20 +13,19 @@ use backtrail_ir::Unit;
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::Kind;
 use backtrail_plan::counters::Layout;
-use backtrail_plan::worker::{Output, Request, Response};
 use backtrail_plan::{UnitPlan, block_log};
 use rayon::prelude::*;
 
 use crate::cache::Cache;
 use crate::carry::frame;
 use crate::carry::recipe::{InputKind, Recipe};
-use crate::carry::unit::{Damaged, Generator, UnitRecord};
+use crate::carry::unit::{Damaged, UnitRecord};
 use crate::carry::{Carried, file::hex};
-use crate::codegen_args::without_side_outputs;
 use crate::libraries::own_libraries;
 use crate::output::{self, Mode};
 use crate::relink::{Objects, Relink};
-use crate::{Error, compile, counter_area, references, runtime, worker};
+use crate::stripping::Stripping;
+use crate::{Error, counter_area, frame_table, references, runtime, unit_object};
 
 /// What to insert.
 #[derive(Clone, Copy)]
@@ -36,6 +36,18 @@ pub enum Scheme<'a> {
     Log,
     /// What counts, as somebody else plans it.
     Counting(&'a dyn CountingScheme),
+    /// What keeps records in frames, as somebody else plans it.
+    Tracing(&'a dyn TracingScheme),
+}
+
+/// A scheme whose probes keep records in frames.
+pub trait TracingScheme: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// A plan for each of the module's units, in order, and what the records of
+    /// its functions mean, for whoever reads them.
+    fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)>;
 }
 
 /// A scheme whose probes count.
@@ -111,24 +123,25 @@ impl Scheme<'_> {
             Self::Empty => "empty",
             Self::Log => "log",
             Self::Counting(scheme) => scheme.name(),
+            Self::Tracing(scheme) => scheme.name(),
         }
     }
 
-    /// A plan for each unit, where something is inserted, and the layout of the
-    /// counters, if something is counted.
+    /// A plan for each unit, where something is inserted, and what it means.
     fn plan(
         &self,
         carried: &Carried,
         recipe: &Recipe,
         units: &[&UnitRecord],
-    ) -> Result<(Vec<Option<UnitPlan>>, Option<Layout>), Error> {
+    ) -> Result<(Vec<Option<UnitPlan>>, Meaning), Error> {
         match self {
-            Self::Empty => Ok((units.iter().map(|_| None).collect(), None)),
+            Self::Empty => Ok((units.iter().map(|_| None).collect(), Meaning::Plain)),
             Self::Log => {
                 let plan = |unit: &&UnitRecord| {
                     Ok(Some(block_log::plan(&model(carried, unit)?, unit.meta.id)))
                 };
-                Ok((units.par_iter().map(plan).collect::<Result<_, Error>>()?, None))
+                let plans = units.par_iter().map(plan).collect::<Result<_, Error>>()?;
+                Ok((plans, Meaning::Plain))
             }
             Self::Counting(scheme) => {
                 let module = ModuleToPlan::new(carried, recipe, units)?;
@@ -137,10 +150,27 @@ impl Scheme<'_> {
                     counters.push((plan.unit, plan.counters, meaning));
                     plans.push(Some(plan));
                 }
-                Ok((plans, Some(Layout::new(counters))))
+                Ok((plans, Meaning::Counters(Layout::new(counters))))
+            }
+            Self::Tracing(scheme) => {
+                let module = ModuleToPlan::new(carried, recipe, units)?;
+                let planned = scheme.plan(&module).into_iter();
+                let with_id = |(plan, meaning): (UnitPlan, _)| ((plan.unit, meaning), Some(plan));
+                let (meanings, plans) = planned.map(with_id).unzip::<_, _, Vec<_>, Vec<_>>();
+                Ok((plans, Meaning::Records(meanings)))
             }
         }
     }
+}
+
+/// What somebody must know to read what the probes of a module record.
+enum Meaning {
+    /// Nothing but the model.
+    Plain,
+    /// Where counters are.
+    Counters(Layout),
+    /// What the records of each unit mean.
+    Records(Vec<([u8; 16], Vec<u8>)>),
 }
 
 /// How a derivation went.
@@ -219,7 +249,7 @@ fn derive_file(
     let wanted: Vec<&UnitRecord> = linked_units(carried, recipe);
     let (done, cached) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let fingerprint = tool_fingerprint();
-    let (plans, layout) = scheme.plan(carried, recipe, &wanted)?;
+    let (plans, meaning) = scheme.plan(carried, recipe, &wanted)?;
     let derive_one = |((index, unit), plan): ((usize, &&UnitRecord), Option<UnitPlan>)| {
         let inserted = postcard::to_stdvec(&plan).expect("serialising into memory does not fail");
         let key = frame::hash(&[&unit.meta.id, scheme.name().as_bytes(), &inserted, &fingerprint]);
@@ -231,7 +261,7 @@ fn derive_file(
             None => {
                 let folder = scratch.path().join(format!("unit-{index}"));
                 std::fs::create_dir(&folder).map_err(Error::write(&folder))?;
-                let object = derive_unit(program, unit, scheme.name(), plan, &folder)?;
+                let object = unit_object::derive(program, unit, scheme.name(), plan, &folder)?;
                 cache.put(&key, &object)?;
                 object
             }
@@ -247,15 +277,18 @@ fn derive_file(
     }
 
     let linked = scratch.path().join("linked");
-    let layout_bytes = layout
-        .as_ref()
-        .map(|it| postcard::to_stdvec(it).expect("serialising into memory does not fail"));
-    let area = layout.as_ref().zip(layout_bytes.as_ref()).map(|(layout, bytes)| {
+    let layout = match &meaning {
+        Meaning::Counters(layout) => Some(layout),
+        Meaning::Plain | Meaning::Records(_) => None,
+    };
+    let layout_bytes =
+        layout.map(|it| postcard::to_stdvec(it).expect("serialising into memory does not fail"));
+    let area = layout.zip(layout_bytes.as_ref()).map(|(layout, bytes)| {
         counter_area::object(layout, layout_id(bytes), carried.kind != Kind::SharedLibrary)
     });
     let mut added = Vec::new();
     match scheme {
-        Scheme::Empty => {}
+        Scheme::Empty | Scheme::Tracing(_) => {}
         Scheme::Log => added.push(("backtrail-runtime.o", runtime::LOG)),
         Scheme::Counting(_) => added.push(("backtrail-runtime.o", runtime::COUNTS)),
     }
@@ -266,16 +299,26 @@ fn derive_file(
     if !added.is_empty() && !is_library && !is_static {
         options.push("--export-dynamic-symbol=__backtrail_*".to_owned());
     }
+    let (kept, stripping) = match meaning {
+        Meaning::Records(_) => Stripping::take_from(recipe),
+        _ => (Cow::Borrowed(recipe), Stripping::default()),
+    };
     Relink {
         program,
-        recipe,
+        recipe: &kept,
         objects: &objects,
         added: &added,
         options: &options,
         scratch: scratch.path(),
     }
     .run(&linked)?;
-    let bytes = std::fs::read(&linked).map_err(Error::read(&linked))?;
+    let mut bytes = std::fs::read(&linked).map_err(Error::read(&linked))?;
+    let mut frames = None;
+    if let Meaning::Records(meanings) = meaning {
+        let table = frame_table::read(&bytes, meanings);
+        frames = Some(table.map_err(Error::machine(&linked))?.to_bytes());
+        bytes = stripping.apply(&bytes).map_err(Error::machine(&linked))?;
+    }
     let mark = Recipe {
         variant: Some(scheme.name().to_owned()),
         derived_from: carried.build_id.clone(),
@@ -285,6 +328,8 @@ fn derive_file(
     let mut sections = vec![NewSection { name: backtrail_abi::LINK_SECTION, data: &mark }];
     let name = backtrail_abi::counts::LAYOUT_SECTION;
     sections.extend(layout_bytes.as_deref().map(|data| NewSection { name, data }));
+    let name = backtrail_abi::record::FRAMES_SECTION;
+    sections.extend(frames.as_deref().map(|data| NewSection { name, data }));
     let bytes = edit::edit(&bytes, &Edit { add: &sections, ..Edit::default() })
         .map_err(Error::machine(&linked))?;
     output::write_whole(output, &bytes, Mode::Program)?;
@@ -324,55 +369,6 @@ pub(crate) fn tool_fingerprint() -> Vec<u8> {
         Some((data.len(), time.as_nanos()))
     });
     format!("{} {stamp:?}", env!("CARGO_PKG_VERSION")).into_bytes()
-}
-
-/// Makes the object of `unit` under `scheme`.
-fn derive_unit(
-    program: &Path,
-    unit: &UnitRecord,
-    scheme: &str,
-    plan: Option<UnitPlan>,
-    folder: &Path,
-) -> Result<Vec<u8>, Error> {
-    let name = &unit.meta.name;
-    let damaged = |Damaged(what)| Error::Damaged {
-        path: program.to_owned(),
-        what: format!("{name}: {what}"),
-    };
-    worker::check_library(name, &unit.meta.compiler, &unit.meta.library)?;
-    let bitcode = unit.bitcode().map_err(damaged)?;
-    let bitcode = bitcode.ok_or_else(|| damaged(Damaged("it has no bitcode".into())))?;
-    let input = folder.join("unit.bc");
-    std::fs::write(&input, bitcode).map_err(Error::write(&input))?;
-    let object = folder.join("unit.o");
-    let changed = folder.join("changed.bc");
-    let output = match &unit.meta.generator {
-        Generator::Library(codegen) => {
-            Output::Object { path: object.clone(), codegen: codegen.clone() }
-        }
-        _ => Output::Bitcode(changed.clone()),
-    };
-    let request = Request {
-        library: unit.meta.library.clone(),
-        bitcode: input,
-        name: name.clone(),
-        lower: false,
-        plan,
-        strip_debug: !unit.meta.debug_wanted,
-        output: Some(output),
-    };
-    let Response::Done { .. } = worker::call(&request)? else {
-        return Err(Error::Worker { unit: name.clone(), why: "the worker gave no answer".into() });
-    };
-    if let Generator::Clang { program, arguments } = &unit.meta.generator {
-        compile::generate(program, &without_side_outputs(arguments), &changed, &object)
-            .map_err(|why| Error::Worker { unit: name.clone(), why })?;
-    }
-    let bytes = std::fs::read(&object).map_err(Error::read(&object))?;
-    let record = unit.of_variant(scheme).to_bytes();
-    let section = NewSection { name: backtrail_abi::UNIT_SECTION, data: &record };
-    edit::edit(&bytes, &Edit { add: &[section], ..Edit::default() })
-        .map_err(Error::machine(&object))
 }
 
 /// What identifies a layout of counters, given as bytes.

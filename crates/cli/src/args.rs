@@ -101,9 +101,17 @@ pub struct Info {
 /// `backtrail instrument`
 #[derive(Debug, Args)]
 pub struct Instrument {
-    /// What to insert.
-    #[arg(long, value_enum)]
+    /// What to insert: `empty` (rebuilt from its IR), `log` (every executed block
+    /// is logged into $BACKTRAIL_DIR), `profile` (every process counts its paths
+    /// in $BACKTRAIL_DIR), or what crashes are to tell of functions: `pt` (the
+    /// last paths of each live activation), `none`; for some functions `pt:GLOB`
+    /// or `GLOB=pt`, several with commas, the last that matches counts.
+    #[arg(long, value_parser = scheme)]
     pub scheme: Scheme,
+    /// How many of its last paths an activation holds, at least (pt).
+    #[arg(long, value_name = "N", default_value_t = backtrail_crash::scheme::DEFAULT_PATHS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(backtrail_crash::scheme::MOST_PATHS)))]
+    pub ring: u32,
     /// Where to write the variant [default: PROG.SCHEME].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
@@ -156,14 +164,28 @@ pub struct Counting {
 }
 
 /// What can be inserted.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone)]
 pub enum Scheme {
-    /// Nothing: rebuilt from its IR.
+    /// Nothing.
     Empty,
-    /// Every executed block is logged into $BACKTRAIL_DIR.
+    /// Every executed block is logged.
     Log,
-    /// Every process counts its paths in $BACKTRAIL_DIR.
+    /// Every process counts its paths.
     Profile,
+    /// Frames hold records, by this scheme.
+    Tracing(String),
+}
+
+fn scheme(word: &str) -> Result<Scheme, String> {
+    match word {
+        "empty" => Ok(Scheme::Empty),
+        "log" => Ok(Scheme::Log),
+        "profile" => Ok(Scheme::Profile),
+        _ => match backtrail_crash::scheme::Scheme::parse(word, 1) {
+            Ok(_) => Ok(Scheme::Tracing(word.to_owned())),
+            Err(why) => Err(format!("{why} (or empty, log or profile)")),
+        },
+    }
 }
 
 /// `backtrail show`

@@ -157,7 +157,8 @@ fn with_units(project: &Project, name: &str, change: impl Fn(Vec<u8>) -> Vec<u8>
         Elf::parse(&bytes).unwrap().section(backtrail_abi::UNIT_SECTION).unwrap().unwrap();
     let data = change(section);
     let section = NewSection { name: backtrail_abi::UNIT_SECTION, data: &data };
-    let edits = Edit { remove: &[backtrail_abi::UNIT_SECTION], add: &[section] };
+    let remove = [backtrail_abi::UNIT_SECTION];
+    let edits = Edit { remove: &remove, add: &[section], ..Edit::default() };
     fs::write(project.ours(name), edit(&bytes, &edits).unwrap()).unwrap();
 }
 

@@ -1,9 +1,8 @@
 //! Reading records: from a frame to the way that led there.
 //!
-//! Every step is checked: a sum must be one that a way to the block has, a slot
-//! must hold a path, and each path must begin where the one before it ended. So
-//! memory that was overwritten is noticed, with few exceptions, and what was
-//! read before it still stands.
+//! Every step is checked: a sum must be one that a way to the block has, and an
+//! entry one that its region has. What was read before something that cannot be
+//! still stands.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use backtrail_ir::{Block, Callee, Func, Unit};
 use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, RecordPlace};
 use backtrail_profile::function_graph::Piece;
 
-use crate::traced::{FunctionMeaning, TracedPaths, Way};
+use crate::traced::{FunctionMeaning, Told, TracedPaths};
 use crate::unit_plan::UnitMeaning;
 use crate::{Error, Unread};
 
@@ -162,15 +161,6 @@ struct Reading<'a> {
     meaning: &'a FunctionMeaning,
 }
 
-/// What a record says.
-struct Record {
-    sum: u32,
-    /// Numbers of paths that ended, newest first.
-    ended: Vec<u32>,
-    /// Whether there were more.
-    more: bool,
-}
-
 impl Reading<'_> {
     fn recover(&self, kind: CodeKind, out: &mut Recovered) {
         if let CodeKind::Piece(piece) | CodeKind::Probe(piece) = kind {
@@ -184,45 +174,27 @@ impl Reading<'_> {
             out.known = Known::Exact;
             return;
         }
-        let record = match self.meaning.record {
-            None => None,
-            Some(_) => match self.read_record() {
-                Some(record) => Some(record),
-                None => {
-                    out.note = Some("the memory of its frame is missing");
-                    return;
-                }
-            },
+        let Some(words) = self.read_record() else {
+            out.note = Some("the memory of its frame is missing");
+            return;
         };
-        let sum = record.as_ref().map(|it| it.sum);
-        let mut found = self.find_way(kind, sum);
-        if let (Some(record), CodeKind::Probe(_)) = (&record, kind) {
-            // The newest path may be in its slot and the sum not yet set.
-            let newest = record.ended.first().and_then(|&number| self.paths.ended(number));
-            let to = newest.and_then(|way| way.to);
-            let fits = found.as_ref().is_some_and(|it| it.fits_behind(to));
-            if let (false, Some(to)) = (fits, to) {
-                found = Some(Found::beginning(self.paths, to));
-            }
-        }
-        let Some(found) = found else {
+        let Some(found) = self.find_way(kind, &words) else {
             out.note = Some(match kind {
                 CodeKind::Unknown => "the compiler merged code of several blocks here",
                 _ => "no way to this block has the sum in the frame",
             });
-            if let Some(record) = &record {
-                self.older(record, None, out);
-            }
             return;
         };
         out.known = found.known;
         if out.block.is_none() || found.replaces_block {
             out.block = found.block.or(out.block);
         }
-        out.path = found.way.blocks.clone();
-        match &record {
-            Some(record) => self.older(record, Some(&found.way), out),
-            None => out.truncated = !found.way.is_first,
+        let mut ways = found.told.ways.into_iter();
+        out.path = ways.next().unwrap_or_default();
+        out.older = ways.map(|blocks| OlderPath { blocks }).collect();
+        out.truncated = !found.told.complete;
+        if found.told.damaged {
+            out.note = Some("what its record says of older paths cannot be");
         }
     }
 
@@ -231,36 +203,37 @@ impl Reading<'_> {
         pieces.get(Piece::new(piece as usize)).map(|data| data.block)
     }
 
+    /// What a record with these words says at `piece`.
+    fn way_at(&self, piece: Piece, words: &[u64], known: Known) -> Option<Found> {
+        let told = self.paths.read(piece, words)?;
+        let block = self.block_of_piece(piece);
+        Some(Found { told, block, known, replaces_block: false })
+    }
+
     /// The path under way.
-    fn find_way(&self, kind: CodeKind, sum: Option<u32>) -> Option<Found> {
+    fn find_way(&self, kind: CodeKind, words: &[u64]) -> Option<Found> {
         let graph = self.paths.graph();
         match kind {
             CodeKind::Piece(piece) => {
                 let piece = Piece::new(piece as usize);
-                if !graph.is_harmless(piece) {
-                    let way = self.paths.under_way(piece, sum)?;
-                    return Some(Found::new(way, self.block_of_piece(piece), Known::Exact));
+                match graph.is_harmless(piece) {
+                    false => self.way_at(piece, words, Known::Exact),
+                    // The sum is that of a block before.
+                    true => self.find_before(piece, words),
                 }
-                // The sum is that of a block before.
-                self.find_before(piece, sum)
             }
             CodeKind::Probe(piece) => {
                 let from = Piece::new(piece as usize);
-                let known = |piece: Piece| {
-                    let way = self.paths.under_way(piece, sum)?;
-                    Some(Found::new(way, self.block_of_piece(piece), Known::Inferred))
+                let at = |piece: Piece| {
+                    let found = self.way_at(piece, words, Known::Inferred)?;
+                    Some(Found { replaces_block: true, ..found })
                 };
-                known(from)
-                    .or_else(|| graph.flow.successors(from).find_map(known))
-                    .map(|found| Found { replaces_block: true, ..found })
+                at(from).or_else(|| graph.flow.successors(from).find_map(at))
             }
             CodeKind::Unknown => {
                 let pieces = graph.whole.pieces.indices();
                 let candidates = pieces.filter(|&it| !graph.is_harmless(it) && self.may_be_at(it));
-                let mut ways = candidates.filter_map(|piece| {
-                    let way = self.paths.under_way(piece, sum)?;
-                    Some(Found::new(way, self.block_of_piece(piece), Known::Inferred))
-                });
+                let mut ways = candidates.filter_map(|it| self.way_at(it, words, Known::Inferred));
                 let found = ways.next()?;
                 ways.next().is_none().then_some(found)
             }
@@ -270,7 +243,7 @@ impl Reading<'_> {
 
     /// The way to a piece that was left out of the graph: through what leads to
     /// it, if that is only one piece with such a sum.
-    fn find_before(&self, piece: Piece, sum: Option<u32>) -> Option<Found> {
+    fn find_before(&self, piece: Piece, words: &[u64]) -> Option<Found> {
         let graph = self.paths.graph();
         let mut found: Option<Found> = None;
         let mut pending = vec![vec![piece]];
@@ -285,12 +258,13 @@ impl Reading<'_> {
                     }
                     continue;
                 }
-                let Some(mut way) = self.paths.under_way(before, sum) else { continue };
+                let Some(mut way) = self.way_at(before, words, Known::Inferred) else { continue };
                 if found.is_some() {
                     return None;
                 }
-                way.blocks.extend(tail.iter().rev().filter_map(|&it| graph.entered(it)));
-                found = Some(Found::new(way, self.block_of_piece(piece), Known::Inferred));
+                let tail = tail.iter().rev().filter_map(|&it| graph.entered(it));
+                way.told.ways.first_mut()?.extend(tail);
+                found = Some(Found { block: self.block_of_piece(piece), ..way });
             }
         }
         found
@@ -311,7 +285,11 @@ impl Reading<'_> {
         !self.frame.is_call || function.blocks[block].insts().any(is_call)
     }
 
-    fn read_record(&self) -> Option<Record> {
+    /// The words of the record.
+    fn read_record(&self) -> Option<Vec<u64>> {
+        if self.meaning.words == 0 {
+            return Some(Vec::new());
+        }
         let start = match self.code.record? {
             RecordPlace::FrameAddress(offset) => {
                 self.frame.frame_address.wrapping_add_signed(offset)
@@ -320,94 +298,19 @@ impl Reading<'_> {
                 (self.frame.register)(register)?.wrapping_add_signed(offset)
             }
         };
-        let word = |at: u64| {
-            let mut bytes = [0; 4];
-            let is_there = (self.frame.memory)(start.checked_add(at)?, &mut bytes);
-            is_there.then_some(u32::from_le_bytes(bytes))
+        let word = |number: u32| {
+            let mut bytes = [0; record::WORD_BYTES as usize];
+            let at = start.checked_add(u64::from(number) * record::WORD_BYTES)?;
+            (self.frame.memory)(at, &mut bytes).then(|| u64::from_le_bytes(bytes))
         };
-        let sum = word(record::SUM)?;
-        let slots = u64::from(self.meaning.record?.slots);
-        if slots == 0 {
-            return Some(Record { sum, ended: Vec::new(), more: false });
-        }
-        let ended = u64::from(word(record::ENDED)?) | u64::from(word(record::ENDED + 4)?) << 32;
-        let count = ended / record::STEP;
-        let held = count.min(slots);
-        let slot = |back: u64| {
-            let at = (count - 1 - back) & (slots - 1);
-            word(record::SLOTS + at * record::STEP)
-        };
-        let ended: Option<Vec<u32>> = (0..held).map(slot).collect();
-        Some(Record { sum, ended: ended?, more: count > slots })
-    }
-
-    /// The paths before the one under way.
-    fn older(&self, record: &Record, now: Option<&Way>, out: &mut Recovered) {
-        let mut next: Option<Way> = now.cloned();
-        let mut returned = false;
-        for &number in &record.ended {
-            if number == self.paths.returned() {
-                if returned {
-                    // A jump back: what led to it is not known.
-                    return;
-                }
-                returned = true;
-                continue;
-            }
-            let Some(way) = self.paths.ended(number) else {
-                out.note = Some("a slot of its record holds no path");
-                return;
-            };
-            if returned && !way.is_before_return {
-                return;
-            }
-            returned = false;
-            if next.as_ref().is_some_and(|next| next.is_first || way.to != Some(next.from)) {
-                out.note = Some("the paths in its record do not follow each other");
-                return;
-            }
-            out.older.push(OlderPath { blocks: way.blocks.clone() });
-            next = Some(way);
-        }
-        let is_complete = next.is_some_and(|next| next.is_first) && !returned;
-        out.truncated = record.more || !is_complete;
-        if !record.more && !is_complete && out.note.is_none() {
-            out.note = Some("its record does not begin where the function does");
-        }
+        (0..self.meaning.words).map(word).collect()
     }
 }
 
-/// A path under way and how sure it is.
+/// What was found, and how sure it is.
 struct Found {
-    way: Way,
+    told: Told,
     block: Option<Block>,
     known: Known,
     replaces_block: bool,
-}
-
-impl Found {
-    fn new(way: Way, block: Option<Block>, known: Known) -> Self {
-        Self { way, block, known, replaces_block: false }
-    }
-
-    /// A path that begins at `piece`.
-    fn beginning(paths: &TracedPaths, piece: Piece) -> Self {
-        let block = paths.graph().whole.pieces[piece].block;
-        let way = Way {
-            from: piece,
-            is_first: false,
-            blocks: paths.graph().entered(piece).into_iter().collect(),
-            to: None,
-            is_before_return: false,
-        };
-        Self { way, block: Some(block), known: Known::Inferred, replaces_block: true }
-    }
-
-    /// Whether it can follow a path that ended at `to`, or none.
-    fn fits_behind(&self, to: Option<Piece>) -> bool {
-        match to {
-            Some(to) => !self.way.is_first && self.way.from == to,
-            None => self.way.is_first,
-        }
-    }
 }

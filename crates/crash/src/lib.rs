@@ -7,7 +7,8 @@
 //!
 //! # Planning
 //! - [`scheme`]: what is asked for on the command line, by function;
-//! - [`traced`]: the paths of one function, its probes, and what numbers mean;
+//! - [`regions`]: how a function is divided, and what tells ways through it apart;
+//! - [`traced`]: the probes of a function, and what its record means;
 //! - [`unit_plan`]: the same for a unit.
 //!
 //! # Reading
@@ -43,6 +44,7 @@
 
 mod error;
 mod frames;
+pub mod regions;
 pub mod scheme;
 mod trace_graph;
 pub mod traced;

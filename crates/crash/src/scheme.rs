@@ -22,13 +22,13 @@ use crate::Error;
 pub const DEFAULT_PATHS: u32 = 10;
 
 /// The most that a record may hold.
-pub const MOST_PATHS: u32 = 4096;
+pub const MOST_PATHS: u32 = 100;
 
 /// A tracing scheme.
 #[derive(Debug, Clone)]
 pub struct Scheme {
     rules: Vec<(GlobMatcher, Mechanisms)>,
-    slots: u32,
+    ended: u32,
 }
 
 /// What is recorded of a function.
@@ -57,7 +57,7 @@ impl Scheme {
             let matcher = Glob::new(glob).map_err(|error| wrong(glob, &error.to_string()))?;
             rules.push((matcher.compile_matcher(), Mechanisms::parse(mechanisms)?));
         }
-        Ok(Self { rules, slots: paths.next_power_of_two() })
+        Ok(Self { rules, ended: paths })
     }
 
     /// What is recorded of the function with these names.
@@ -67,9 +67,9 @@ impl Scheme {
         found.map(|(_, mechanisms)| *mechanisms).unwrap_or_default()
     }
 
-    /// How many ended paths records hold.
-    pub fn slots(&self) -> u32 {
-        self.slots
+    /// How many ended paths records hold, at least.
+    pub fn ended(&self) -> u32 {
+        self.ended
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     fn a_name_may_be_matched_as_people_write_it() {
         let scheme = Scheme::parse("pt:list::*", 3).unwrap();
         assert!(scheme.of("_ZN4list3addEv", "list::add()").paths);
-        assert_eq!(scheme.slots(), 4);
+        assert_eq!(scheme.ended(), 3);
     }
 
     #[test]
@@ -132,6 +132,6 @@ mod tests {
         assert!(why("pt+none").contains("none stands alone"));
         assert!(why("turbo").contains("expected pt or none"));
         assert!(why("pt:a[").starts_with("\"a[\" is no scheme: "));
-        assert!(Scheme::parse("pt", 0).is_err() && Scheme::parse("pt", 5000).is_err());
+        assert!(Scheme::parse("pt", 0).is_err() && Scheme::parse("pt", 101).is_err());
     }
 }

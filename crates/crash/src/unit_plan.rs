@@ -7,7 +7,7 @@ use backtrail_plan::{FunctionPlan, LeftOut, UnitPlan};
 use serde::{Deserialize, Serialize};
 
 use crate::scheme::Scheme;
-use crate::traced::{Extent, FunctionMeaning, LIMIT, TracedPaths};
+use crate::traced::{FunctionMeaning, TracedPaths};
 
 /// What the records of a unit mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,13 +42,12 @@ pub fn plan_unit(
     let mut plan = UnitPlan { unit: id, blocks, ..UnitPlan::default() };
     let mut meaning = UnitMeaning::default();
     let mut splits = Vec::new();
-    let extent = Extent { slots: scheme.slots(), paths: LIMIT };
     for (function, data) in unit.functions.iter() {
         let name = &unit.symbols[data.symbol].name;
         let traced = match left_out(unit, function) {
             Some(why) => Err(why),
             None if !scheme.of(name, &demangle(name)).paths => Err(LeftOut::NotChosen),
-            None => TracedPaths::new(unit, function, extent),
+            None => TracedPaths::new(unit, function, scheme.ended()),
         };
         let paths = match traced {
             Ok(paths) => paths,
@@ -72,6 +71,7 @@ pub fn plan_unit(
         meaning.traced.push(paths.meaning(function));
     }
     plan.block_lines = Some(splits);
+    plan.distinct_calls = true;
     (plan, meaning)
 }
 

@@ -73,6 +73,15 @@ impl<'m> Builder<'m> {
         self.value(unsafe { build(self.raw, content.raw, c"".as_ptr()) })
     }
 
+    /// Inserts memory in the frame for one value, aligned to so many bytes.
+    pub fn aligned_alloca(&self, content: Type<'m>, bytes: u32) -> Value<'m> {
+        assert!(bytes.is_power_of_two(), "alignments are powers of two");
+        let place = self.alloca(content);
+        // SAFETY: the value is an `alloca`.
+        unsafe { (self.module.functions_table().LLVMSetAlignment)(place.raw, bytes) };
+        place
+    }
+
     /// Inserts a load of a value of type `content` from `address`.
     pub fn load(&self, content: Type<'m>, address: Value<'m>) -> Value<'m> {
         content.check(self.module);
@@ -129,6 +138,40 @@ impl<'m> Builder<'m> {
     pub fn assembly_with(&self, value: Value<'m>, text: &str, constraints: &str) -> Call<'m> {
         value.check(self.module);
         self.assembly_of(self.module.void_type(), &[value], text, constraints)
+    }
+
+    /// As [`Self::assembly`], with memory that it changes: the operands, from
+    /// `$1` on, are values of these types at these addresses; `$0` is a register
+    /// of type `scratch` that it may use, if there is one, or else the first of
+    /// them. No other memory is accessed before it that comes behind it, nor the
+    /// other way round.
+    pub fn assembly_on(
+        &self,
+        memory: &[(Value<'m>, Type<'m>)],
+        scratch: Option<Type<'m>>,
+        text: &str,
+    ) -> Call<'m> {
+        let register = if scratch.is_some() { "=&r," } else { "" };
+        let operands = "*m,".repeat(memory.len());
+        let constraints =
+            format!("{register}{operands}~{{memory}},~{{dirflag}},~{{fpsr}},~{{flags}}");
+        let addresses: Vec<Value<'m>> = memory.iter().map(|(address, _)| *address).collect();
+        addresses.iter().for_each(|it| self.check_address(*it));
+        let result = scratch.unwrap_or_else(|| self.module.void_type());
+        let call = self.assembly_of(result, &addresses, text, &constraints);
+        let context = self.module.context();
+        let kind = context.attribute("elementtype").expect("LLVM knows the attribute");
+        let functions = self.module.functions_table();
+        for (position, (_, content)) in memory.iter().enumerate() {
+            content.check(self.module);
+            // SAFETY: the call has this argument, which attributes count from 1;
+            // the attribute is one that has a type.
+            unsafe {
+                let it = (functions.LLVMCreateTypeAttribute)(context.raw, kind.0, content.raw);
+                (functions.LLVMAddCallSiteAttribute)(call.raw, position as u32 + 1, it);
+            }
+        }
+        call
     }
 
     fn assembly_of(

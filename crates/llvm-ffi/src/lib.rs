@@ -29,6 +29,7 @@
 mod bitcode;
 mod builder;
 mod context;
+mod debug_builder;
 mod edges;
 mod error;
 mod function;
@@ -47,6 +48,7 @@ mod value;
 pub use bitcode::Bitcode;
 pub use builder::Builder;
 pub use context::{Attribute, Context, Diagnostic, Severity};
+pub use debug_builder::DebugBuilder;
 pub use edges::BlockEdge;
 pub use error::Error;
 pub use function::{Block, Function};

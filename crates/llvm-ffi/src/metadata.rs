@@ -43,6 +43,10 @@ impl<'m> Metadata<'m> {
         Self { raw, module }
     }
 
+    pub(crate) fn raw(self) -> MetadataRef {
+        self.raw
+    }
+
     /// A number that is the same for the same metadata of one module.
     pub fn id(self) -> usize {
         self.raw.as_ptr() as usize

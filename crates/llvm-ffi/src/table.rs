@@ -42,6 +42,8 @@ opaque! {
     OpaqueUse UseRef
     OpaquePassOptions PassOptionsRef
     OpaqueError ErrorRef
+    OpaqueDebugBuilder DebugBuilderRef
+    OpaqueDebugRecord DebugRecordRef
 }
 
 /// `LLVMBool`.
@@ -105,6 +107,9 @@ functions! {
     fn LLVMWriteBitcodeToMemoryBuffer(ModuleRef) -> BufferRef;
     fn LLVMVerifyModule(ModuleRef, c_uint, *mut *mut c_char) -> Bool;
     fn LLVMStripModuleDebugInfo(ModuleRef) -> Bool;
+    fn LLVMCloneModule(ModuleRef) -> ModuleRef;
+    fn LLVMAddModuleFlag(ModuleRef, c_uint, *const c_char, usize, MetadataRef);
+    fn LLVMGetModuleFlag(ModuleRef, *const c_char, usize) -> Option<MetadataRef>;
 
     // Modules.
     fn LLVMDisposeModule(ModuleRef);
@@ -199,10 +204,12 @@ functions! {
     fn LLVMGetNextInstruction(ValueRef) -> Option<ValueRef>;
     fn LLVMGetEnumAttributeKindForName(*const c_char, usize) -> c_uint;
     fn LLVMCreateEnumAttribute(ContextRef, c_uint, u64) -> AttributeRef;
+    fn LLVMCreateTypeAttribute(ContextRef, c_uint, TypeRef) -> AttributeRef;
     fn LLVMGetEnumAttributeAtIndex(ValueRef, c_uint, c_uint) -> Option<AttributeRef>;
     fn LLVMAddAttributeAtIndex(ValueRef, c_uint, AttributeRef);
     fn LLVMRemoveEnumAttributeAtIndex(ValueRef, c_uint, c_uint);
     fn LLVMGetSubprogram(ValueRef) -> Option<MetadataRef>;
+    fn LLVMSetSubprogram(ValueRef, MetadataRef);
 
     // Instructions.
     fn LLVMGetInstructionOpcode(ValueRef) -> c_uint;
@@ -241,6 +248,41 @@ functions! {
     fn LLVMDIScopeGetFile(MetadataRef) -> Option<MetadataRef>;
     fn LLVMDIFileGetDirectory(MetadataRef, *mut c_uint) -> *const c_char;
     fn LLVMDIFileGetFilename(MetadataRef, *mut c_uint) -> *const c_char;
+
+    // Making debug information.
+    fn LLVMDebugMetadataVersion() -> c_uint;
+    fn LLVMCreateDIBuilder(ModuleRef) -> DebugBuilderRef;
+    fn LLVMDisposeDIBuilder(DebugBuilderRef);
+    fn LLVMDIBuilderFinalize(DebugBuilderRef);
+    fn LLVMDIBuilderCreateFile(
+        DebugBuilderRef, *const c_char, usize, *const c_char, usize,
+    ) -> MetadataRef;
+    fn LLVMDIBuilderCreateCompileUnit(
+        DebugBuilderRef, c_uint, MetadataRef, *const c_char, usize, Bool, *const c_char, usize,
+        c_uint, *const c_char, usize, c_uint, c_uint, Bool, Bool, *const c_char, usize,
+        *const c_char, usize,
+    ) -> MetadataRef;
+    fn LLVMDIBuilderCreateFunction(
+        DebugBuilderRef, MetadataRef, *const c_char, usize, *const c_char, usize, MetadataRef,
+        c_uint, MetadataRef, Bool, Bool, c_uint, c_uint, Bool,
+    ) -> MetadataRef;
+    fn LLVMDIBuilderCreateSubroutineType(
+        DebugBuilderRef, MetadataRef, *mut MetadataRef, c_uint, c_uint,
+    ) -> MetadataRef;
+    fn LLVMDIBuilderCreateBasicType(
+        DebugBuilderRef, *const c_char, usize, u64, c_uint, c_uint,
+    ) -> MetadataRef;
+    fn LLVMDIBuilderCreateAutoVariable(
+        DebugBuilderRef, MetadataRef, *const c_char, usize, MetadataRef, c_uint, MetadataRef,
+        Bool, c_uint, u32,
+    ) -> MetadataRef;
+    fn LLVMDIBuilderCreateExpression(DebugBuilderRef, *mut u64, usize) -> MetadataRef;
+    fn LLVMDIBuilderCreateDebugLocation(
+        ContextRef, c_uint, c_uint, MetadataRef, Option<MetadataRef>,
+    ) -> MetadataRef;
+    fn LLVMDIBuilderInsertDeclareRecordBefore(
+        DebugBuilderRef, ValueRef, MetadataRef, MetadataRef, MetadataRef, ValueRef,
+    ) -> DebugRecordRef;
 
     // Building.
     fn LLVMCreateBuilderInContext(ContextRef) -> BuilderRef;

@@ -70,7 +70,7 @@ pub struct TargetOptions {
 
 /// A code generator.
 pub struct TargetMachine<'c> {
-    raw: TargetMachineRef,
+    pub(crate) raw: TargetMachineRef,
     context: &'c Context<'c>,
 }
 

@@ -3,7 +3,8 @@
 //! Everything the plan says is checked against the module first, before
 //! anything changes: a module that is refused is as it was. Then edges get room
 //! where they have none (`places`), every place is found, and the probes are
-//! inserted (`log`, `counts`).
+//! inserted (`log`, `counts`, `record`). Last, if that is asked for, all code is
+//! described by blocks (`block_lines`).
 //!
 //! What is inserted has the source position of the instruction it precedes. A
 //! probed function is no longer what some attributes claim: `memory(…)` and
@@ -12,13 +13,18 @@
 //! elsewhere keep them: code generation expands some library functions by them,
 //! and moves no calls.
 
+mod block_lines;
 mod counts;
+mod guard;
 mod log;
 mod places;
+mod record;
 
-use backtrail_ir::{Func, Index};
+use std::collections::BTreeMap;
+
+use backtrail_ir::{Func, Index, Inst};
 use backtrail_llvm_ffi::{Call, Function, Instruction, Module, ValueKind};
-use backtrail_plan::{Action, FunctionPlan, UnitPlan};
+use backtrail_plan::{Action, FrameRecord, FunctionPlan, Place, RecordAction, UnitPlan};
 
 use crate::Error;
 use crate::identity::Ids;
@@ -40,9 +46,20 @@ pub fn apply(
     generation: Generation,
 ) -> Result<(), Error> {
     let planned = find_functions(module, plan)?;
-    if plan.functions.iter().all(|function| function.probes.is_empty()) {
+    let has_probes = plan.functions.iter().any(|function| !function.probes.is_empty());
+    if !has_probes && plan.block_lines.is_none() && !plan.distinct_calls {
         return Ok(());
     }
+    if plan.distinct_calls {
+        let functions: Vec<Function<'_>> = module.functions().collect();
+        planned.iter().for_each(|&position| keep_calls_apart(functions[position]));
+    }
+    let records: BTreeMap<Func, FrameRecord> = plan.records.iter().copied().collect();
+    check_records(plan, &records)?;
+    let with_record =
+        |(_, wanted): &(&usize, &FunctionPlan)| records.contains_key(&wanted.function);
+    let recording = planned.iter().zip(&plan.functions).filter(with_record);
+    guard::decide(module, &recording.map(|(position, _)| *position).collect::<Vec<_>>())?;
     let mut rooms = Vec::new();
     for (&position, wanted) in planned.iter().zip(&plan.functions) {
         rooms.push(places::make_room(module, position, wanted)?);
@@ -66,23 +83,79 @@ fn insert(
 ) -> Result<(), Error> {
     let functions: Vec<Function<'_>> = module.functions().collect();
     let optimised = optimised(module, generation);
+    let records: BTreeMap<Func, FrameRecord> = plan.records.iter().copied().collect();
+    let splits: BTreeMap<Func, &[Inst]> =
+        plan.block_lines.iter().flatten().map(|(function, it)| (*function, &it[..])).collect();
     let mut located = Vec::new();
+    let mut before = Vec::new();
     for ((&position, wanted), room) in planned.iter().zip(&plan.functions).zip(rooms) {
         let function = functions[position];
         located.push((function, places::locate(function, wanted, room)?));
+        before.extend(plan.block_lines.as_ref().map(|_| {
+            let splits = splits.get(&wanted.function).copied().unwrap_or_default();
+            block_lines::Before::new(function, wanted.blocks as usize, splits)
+        }));
     }
     let log = log::LogCalls::new(module, plan)?;
     let counts = counts::Counters::new(module, plan)?;
-    for (function, probes) in &located {
+    let keeping = record::Records::new(module);
+    let mut added = Vec::new();
+    for ((function, probes), wanted) in located.iter().zip(&plan.functions) {
         let mut counting = counts::Counting::new(optimised(*function));
+        let content = records.get(&wanted.function);
+        let record = content.map(|&content| keeping.add(*function, content));
         for probe in probes {
-            match probe.action {
-                Action::Log { number } => log.insert(*function, probe.before, number),
-                action => counts.insert(*function, &mut counting, probe.before, action),
+            match (probe.action, record) {
+                (Action::Log { number }, _) => log.insert(*function, probe.before, number),
+                (Action::Record(action), Some(record)) => {
+                    keeping.insert(*function, record, probe.before, action);
+                }
+                (action, _) => counts.insert(*function, &mut counting, probe.before, action),
             }
         }
+        added.push(record);
     }
     forget_purity(module, &located);
+    if plan.block_lines.is_some() {
+        let mut probed = BTreeMap::new();
+        for (index, wanted) in plan.functions.iter().enumerate() {
+            let (before, rooms) = (&before[index], &rooms[index]);
+            let (probes, record) = (&located[index].1[..], added[index]);
+            let it = block_lines::Probed { plan: wanted, before, rooms, probes, record };
+            probed.insert(wanted.function, it);
+        }
+        block_lines::describe(module, plan, &probed);
+    }
+    Ok(())
+}
+
+/// Marks calls so that code generation does not make one of several.
+fn keep_calls_apart(function: Function<'_>) {
+    let Some(apart) = function.module().context().attribute("nomerge") else { return };
+    let instructions = function.blocks().flat_map(|block| block.instructions());
+    for call in instructions.filter_map(|it| it.as_call()) {
+        let callee = call.callee().as_global().and_then(Function::from_global);
+        if !callee.is_some_and(|it| it.is_intrinsic()) {
+            call.add(apart);
+        }
+    }
+}
+
+/// Checks that there is a record wherever one is written to.
+fn check_records(plan: &UnitPlan, records: &BTreeMap<Func, FrameRecord>) -> Result<(), Error> {
+    for function in &plan.functions {
+        let record = records.get(&function.function).filter(|record| record.words > 0);
+        let is_sound = |action: Action| match action {
+            Action::Record(RecordAction::End { bits, .. }) => {
+                record.is_some() && (1..64).contains(&bits)
+            }
+            Action::Record(_) => record.is_some(),
+            _ => true,
+        };
+        if !function.probes.iter().all(|probe| is_sound(probe.action)) {
+            return Err(Error::NoRecord(function.name.clone()));
+        }
+    }
     Ok(())
 }
 
@@ -109,6 +182,7 @@ fn uses_sum(action: Action) -> bool {
 
 /// A probe and its place in the module.
 struct Located<'m> {
+    at: Place,
     before: Instruction<'m>,
     action: Action,
 }

@@ -95,6 +95,9 @@ pub enum Error {
         /// The number in the unit.
         found: u32,
     },
+    /// Probes write to a record that the frame does not have.
+    #[error("the plan contradicts itself: `{0}` has no such record; plan again")]
+    NoRecord(String),
     /// Nothing can be inserted into a naked function.
     #[error("`{0}` is a naked function: nothing can be inserted; leave it out of the plan")]
     Naked(String),

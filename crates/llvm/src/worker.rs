@@ -135,6 +135,10 @@ fn read<'c>(context: &'c Context<'c>, request: &Request) -> Result<Module<'c>, E
 fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> {
     let unit = request.lower.then(|| Box::new(lower::lower(module, &request.name)));
     let loops_by_position = request.lower && loops::has_positions_only(module);
+    let tells_blocks = request.plan.as_ref().is_some_and(|plan| plan.block_lines.is_some());
+    if tells_blocks {
+        module.strip_debug_info();
+    }
     if let Some(plan) = &request.plan {
         let generation = match &request.output {
             Some(Output::Object { codegen, .. }) if codegen.opt_level == 0 => {
@@ -144,7 +148,7 @@ fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> 
         };
         apply::apply(module, plan, generation)?;
     }
-    if request.strip_debug {
+    if request.strip_debug && !tells_blocks {
         module.strip_debug_info();
     }
     // What LLVM does by itself, taking away metadata, it does right; to verify

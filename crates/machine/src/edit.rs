@@ -29,6 +29,9 @@ pub struct Edit<'a> {
     pub remove: &'a [&'a str],
     /// Sections to add, behind all others.
     pub add: &'a [NewSection<'a>],
+    /// Another beginning for the names of sections that begin like the first of
+    /// these, and how it is from then on.
+    pub rename: Option<(&'a str, &'a str)>,
 }
 
 const HEADER_BYTES: usize = 64;
@@ -155,6 +158,11 @@ fn name_in(table: &[u8], offset: u32) -> &[u8] {
     rest.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
+/// Where the next name goes.
+fn name_offset(table: &[u8]) -> Result<u32, Error> {
+    u32::try_from(table.len()).map_err(|_| corrupt("the names of its sections are too long"))
+}
+
 fn pad(out: &mut Vec<u8>, align: u64) {
     let align = usize::try_from(align.max(1)).unwrap_or(1).min(4096);
     out.resize(out.len().next_multiple_of(align), 0);
@@ -181,6 +189,15 @@ pub fn edit(bytes: &[u8], edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
         let name = name_in(&table, section.name);
         if edit.remove.iter().any(|removed| removed.as_bytes() == name) {
             *section = SectionHeader::default();
+        }
+    }
+
+    if let Some((from, to)) = edit.rename {
+        for section in sections.iter_mut().filter(|section| section.kind != elf::SHT_NULL.0) {
+            let name = name_in(&table, section.name).to_vec();
+            let Some(rest) = name.strip_prefix(from.as_bytes()) else { continue };
+            section.name = name_offset(&table)?;
+            table.extend(to.bytes().chain(rest.iter().copied()).chain([0]));
         }
     }
 
@@ -218,8 +235,7 @@ pub fn edit(bytes: &[u8], edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
     for added in edit.add {
         let offset = out.len() as u64;
         out.extend(added.data);
-        let name = u32::try_from(table.len())
-            .map_err(|_| corrupt("the names of its sections are too long"))?;
+        let name = name_offset(&table)?;
         table.extend(added.name.bytes().chain([0]));
         let size = added.data.len() as u64;
         let header = SectionHeader {

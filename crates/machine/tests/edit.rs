@@ -108,7 +108,8 @@ fn removing_gives_the_bytes_back() {
     assert_eq!(debug(&plain), debug(&shrunk));
 
     // Editing twice in a row does not grow the file.
-    let again = Edit { remove: &[NAME], add: &[NewSection { name: NAME, data: DATA }] };
+    let add = [NewSection { name: NAME, data: DATA }];
+    let again = Edit { remove: &[NAME], add: &add, ..Edit::default() };
     let once = edit(&grown, &again).unwrap();
     let twice = edit(&once, &again).unwrap();
     assert!(twice.len() < once.len() + 200, "{} against {}", twice.len(), once.len());
@@ -118,7 +119,8 @@ fn removing_gives_the_bytes_back() {
 fn a_damaged_file_is_an_error_and_never_a_panic() {
     let folder = tempfile::tempdir().unwrap();
     let whole = compile(folder.path(), "a.o", &["-c"]);
-    let changes = Edit { remove: &[".text"], add: &[NewSection { name: NAME, data: DATA }] };
+    let add = [NewSection { name: NAME, data: DATA }];
+    let changes = Edit { remove: &[".text"], add: &add, ..Edit::default() };
     for end in 0..whole.len() {
         let _ = edit(&whole[..end], &changes);
     }

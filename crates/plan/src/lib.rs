@@ -31,18 +31,28 @@ pub struct UnitPlan {
     pub left_out: Vec<(Func, LeftOut)>,
     /// The records that functions keep in their frames.
     pub records: Vec<(Func, FrameRecord)>,
+    /// Whether calls in the functions listed must stay apart, so that the address
+    /// of a call tells which it is.
+    pub distinct_calls: bool,
     /// If debug information that tells blocks takes the place of the program's
     /// own ([`block_lines`]): where blocks are told apart in pieces, by function.
     pub block_lines: Option<Vec<(Func, Vec<Inst>)>>,
 }
 
 /// What a function keeps in its frame while an activation of it lives: the sum
-/// of the path under way and, unless there are no slots, how many paths have
-/// ended and the last of them. Laid out as [`backtrail_abi::record`] says.
+/// of the path under way, and the last paths that ended, as
+/// [`backtrail_abi::record`] lays them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameRecord {
-    /// How many ended paths it holds: none, or a power of two.
-    pub slots: u32,
+    /// How many words it has, at least one.
+    pub words: u32,
+}
+
+impl FrameRecord {
+    /// Bytes of it.
+    pub fn bytes(self) -> u64 {
+        u64::from(self.words) * backtrail_abi::record::WORD_BYTES
+    }
 }
 
 /// What to insert into one function.
@@ -114,31 +124,23 @@ pub enum Action {
     Record(RecordAction),
 }
 
-/// What is done to the record in a frame. Sums are modulo 2^32.
+/// What is done to the record in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordAction {
     /// Begins it with this sum: no path has ended.
-    Begin(u32),
-    /// Sets the sum.
-    Set(u32),
+    Begin(i32),
     /// Adds to the sum.
-    Add(u32),
-    /// Puts a path that has ended into the next slot.
+    Add(i32),
+    /// A path ends: something may be added to the sum, the record is shifted, and
+    /// something may be added again.
     End {
-        /// Which.
-        path: EndedPath,
-        /// The sum with which the next one begins, if it is another.
-        next: Option<u32>,
+        /// What is added before.
+        add: i32,
+        /// By how many bits the record is shifted, less than 64.
+        bits: u32,
+        /// What is added behind.
+        next: i32,
     },
-}
-
-/// The number of a path that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EndedPath {
-    /// The sum and this.
-    Sum(u32),
-    /// This, whatever the sum is.
-    Number(u32),
 }
 
 /// Why a function gets no probe.

@@ -35,6 +35,10 @@ pub struct Carried {
     /// The layout of its counters ([`backtrail_plan::counters::Layout`]) as
     /// bytes, if it is a variant that counts.
     pub layout: Option<Vec<u8>>,
+    /// Where its functions and their records are
+    /// ([`backtrail_plan::frames::FrameTable`]) as bytes, if it is a variant
+    /// whose frames hold records.
+    pub frames: Option<Vec<u8>>,
 }
 
 /// Bytes in hexadecimal.
@@ -120,6 +124,7 @@ impl Carried {
             side: None,
             file_size: bytes.len() as u64,
             layout: elf.section(backtrail_abi::counts::LAYOUT_SECTION).map_err(machine())?,
+            frames: elf.section(backtrail_abi::record::FRAMES_SECTION).map_err(machine())?,
             build_id,
         };
         let section = elf.section(backtrail_abi::UNIT_SECTION).map_err(machine())?;

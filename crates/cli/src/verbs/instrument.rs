@@ -4,20 +4,28 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use backtrail_build::carry::Carried;
-use backtrail_build::variant::{self, Outcome, Scheme};
+use backtrail_build::variant::{self, ModuleToPlan, Outcome, Scheme, TracingScheme};
+use backtrail_crash::unit_plan::plan_unit;
+use backtrail_plan::UnitPlan;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args;
 use crate::path_counting::PathCounting;
+use crate::style::demangle;
 
 /// Runs the verb.
 pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
     let carried = Carried::read(&args.program)?;
     let counting = PathCounting::new(&args.counting, &carried)?;
-    let scheme = match args.scheme {
-        args::Scheme::Empty => Scheme::Empty,
-        args::Scheme::Log => Scheme::Log,
-        args::Scheme::Profile => Scheme::Counting(&counting),
+    let tracing = match &args.scheme {
+        args::Scheme::Tracing(text) => Some(Tracing::new(text, args.ring)?),
+        _ => None,
+    };
+    let scheme = match (&args.scheme, &tracing) {
+        (args::Scheme::Log, _) => Scheme::Log,
+        (args::Scheme::Profile, _) => Scheme::Counting(&counting),
+        (args::Scheme::Tracing(_), Some(tracing)) => Scheme::Tracing(tracing),
+        (args::Scheme::Empty | args::Scheme::Tracing(_), _) => Scheme::Empty,
     };
     let default = || {
         let mut name = args.program.clone().into_os_string();
@@ -65,4 +73,27 @@ pub fn derive(
     });
     bar.finish_and_clear();
     outcome
+}
+
+/// What crashes are to tell, as it is asked for on the command line.
+struct Tracing(backtrail_crash::scheme::Scheme);
+
+impl Tracing {
+    fn new(text: &str, paths: u32) -> anyhow::Result<Self> {
+        Ok(Self(backtrail_crash::scheme::Scheme::parse(text, paths)?))
+    }
+}
+
+impl TracingScheme for Tracing {
+    fn name(&self) -> &'static str {
+        "traced"
+    }
+
+    fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)> {
+        let plan = |(id, unit): &([u8; 16], backtrail_ir::Unit)| {
+            let (plan, meaning) = plan_unit(*id, unit, &self.0, &demangle);
+            (plan, meaning.to_bytes())
+        };
+        module.units.iter().map(plan).collect()
+    }
 }

@@ -134,7 +134,7 @@ impl<'m> Counters<'m> {
                 };
                 self.count(function, counting, place);
             }
-            _ => unreachable!("blocks are logged elsewhere, and sums were added"),
+            _ => unreachable!("blocks are logged and records kept elsewhere, and sums were added"),
         }
     }
 

@@ -145,13 +145,13 @@ pub fn locate<'m>(
     for probe in probes {
         let lost = || Error::NoPlace { name: wanted.name.clone(), block: Index::new(0) };
         let before = place(probe.at).ok_or_else(lost)?;
-        located.push(Located { before, action: probe.action });
+        located.push(Located { at: probe.at, before, action: probe.action });
     }
     Ok(located)
 }
 
 /// The instructions as the program model numbers them.
-fn instructions<'m>(blocks: &[Block<'m>]) -> Vec<Instruction<'m>> {
+pub fn instructions<'m>(blocks: &[Block<'m>]) -> Vec<Instruction<'m>> {
     let is_debug = |instruction: &Instruction<'m>| {
         instruction.opcode() == Opcode::CALL
             && instruction.as_call().is_some_and(|call| {
