@@ -160,12 +160,12 @@ pub struct Rebuild<'t, I> {
 /// Notices that the walk goes round without meeting a witness, which no run that
 /// ends can do: between two witnesses the walk depends on the node and the stack
 /// alone, so it will not stop if it is at the same node again and has not gone
-/// below the frame it was in. Brent's way of remembering one node at a time.
+/// below the frame it was in. Brent's way of remembering one node at a time, and
+/// another one whenever the walk goes below.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     node: Node,
     height: usize,
-    lowest: usize,
     until: u64,
 }
 
@@ -190,7 +190,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             heads: vec![none; traces.len()],
             live: traces.len(),
             quiet: 0,
-            watch: Watch { node: tables.first_node(), height: 0, lowest: 0, until: QUIET },
+            watch: Watch { node: tables.first_node(), height: 0, until: QUIET },
             traces,
             stack: Vec::new(),
             landing_frames: Vec::new(),
@@ -216,12 +216,12 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
     #[cold]
     fn goes_round(&mut self, node: Node) -> bool {
         let height = self.stack.len();
-        if self.quiet == QUIET + 1 || self.quiet >= self.watch.until {
-            self.watch = Watch { node, height, lowest: height, until: 2 * self.quiet };
+        let is_due = self.quiet == QUIET + 1 || self.quiet >= self.watch.until;
+        if is_due || height < self.watch.height {
+            self.watch = Watch { node, height, until: 2 * self.quiet };
             return false;
         }
-        self.watch.lowest = self.watch.lowest.min(height);
-        node == self.watch.node && self.watch.lowest >= self.watch.height
+        node == self.watch.node
     }
 
     #[inline]

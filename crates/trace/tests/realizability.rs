@@ -179,3 +179,28 @@ fn a_loop_that_is_never_left_needs_witnesses_too() {
     assert_eq!(rebuilt, [0, 1, 3, 0, 2, 3, 0, 1].map(|it| nodes[it]));
     assert!(matches!(outcome, Ok(Outcome::Unknown(last)) if last == nodes[1]));
 }
+
+#[test]
+fn a_walk_that_goes_round_unseen_stops_wherever_it_is_watched() {
+    // A loop around a call, with nothing to decide: runs of it are killed. How
+    // long the callee is decides where the walk is when it is looked at.
+    for length in 1..9 {
+        let mut builder = Builder::new();
+        let (main, callee) = (builder.routine(), builder.routine());
+        let first = builder.node(main, Role::Block(0));
+        builder.way(first, WayKind::Call { callee, back: first });
+        let nodes: Vec<Node> =
+            (0..length).map(|it| builder.node(callee, Role::Block(1 + it))).collect();
+        for pair in nodes.windows(2) {
+            builder.way(pair[0], WayKind::Step(pair[1]));
+        }
+        builder.way(nodes[nodes.len() - 1], WayKind::Return);
+        builder.root(main);
+        let icfg = builder.build().unwrap();
+        let tables = Tables::new(&icfg, &[Profile::new(&icfg, [])]).unwrap();
+        let (_, outcome) = rebuild(&tables, &icfg, &[Vec::new()], Ending::Cut);
+        assert!(matches!(outcome, Ok(Outcome::Unknown(_))), "{outcome:?}");
+        let (_, outcome) = rebuild(&tables, &icfg, &[Vec::new()], Ending::Whole);
+        assert!(outcome.is_err(), "{outcome:?}");
+    }
+}
