@@ -38,7 +38,7 @@ use crate::Error;
 pub enum Begin {
     /// With this block.
     Block(Block),
-    /// Behind this call.
+    /// Behind this call; if it may unwind, on the edge by which it returns.
     After(Inst),
     /// Nowhere: it stands for unseen code that this call runs, or that starts and
     /// ends the program.
@@ -381,7 +381,9 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
             Op::Resume => self.builder.way(at, WayKind::Leave),
             Op::Unreachable => {}
             Op::Invoke(call) => {
-                let behind = place.firsts[successors[0].position()];
+                let behind = self.node(place.routine, Role::Piece, Begin::After(inst));
+                let next = place.firsts[successors[0].position()];
+                self.builder.way(behind, WayKind::Step(next));
                 let unit = self.program.unit(place.object).expect("bodies are of units");
                 let traits = traits_of(unit, call);
                 let target = self.targets.target(place.object, place.function, inst, call);
