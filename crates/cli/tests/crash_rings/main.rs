@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use backtrail_crash::Known;
+use backtrail_machine::elf::Elf;
 
 use crash::{Crash, Live};
 
@@ -129,5 +130,20 @@ fn records_neither_add_guards_nor_take_them() {
         let before = guarded(&crash.path("program"));
         assert_eq!(before, guarded(&crash.path("traced")), "{words:?}");
         assert!(before.contains("main") && !before.contains("walk"), "{before:?}");
+    }
+}
+
+#[test]
+fn debug_information_is_the_users_own() {
+    for (words, wanted) in [(&["-O2", "-g"][..], true), (&["-O2"], false), (&["-g", "-s"], false)] {
+        let crash = Crash::new("cc", &fixture("crash.c"), words);
+        crash.derive("pt", 10);
+        let bytes = std::fs::read(crash.path("traced")).unwrap();
+        let names = Elf::parse(&bytes).unwrap().section_names();
+        let has = |name: &str| names.iter().any(|it| it.starts_with(name));
+        assert_eq!(has(".debug_info"), wanted, "{words:?}: {names:?}");
+        assert!(!has(".debug_bt_") && has(".backtrail.frames"), "{words:?}: {names:?}");
+        assert_eq!(has(".symtab"), !words.contains(&"-s"), "{words:?}: {names:?}");
+        assert_exact(&crash.check("traced", &["recursion"])[0]);
     }
 }
