@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use backtrail_abi::UnitId;
 use backtrail_build::Error;
@@ -219,12 +220,13 @@ impl Counted {
 }
 
 /// The one profile of copies that counted parts of what `counting` counts in
-/// `program`, which has these modules.
+/// `program`, which has these modules and ended so.
 pub fn load_copies(
     program: &Carried,
     modules: &[ModuleToPlan],
     counting: &dyn CountingScheme,
     copies: &[Variant],
+    status: ExitStatus,
 ) -> anyhow::Result<Profile> {
     // The program first, then its libraries, as where everything is counted.
     let (last, libraries) = modules.split_last().expect("a program is a module");
@@ -246,6 +248,7 @@ pub fn load_copies(
     let name = program.path.file_name().unwrap_or_default().to_string_lossy();
     let mut decoder = CopyDecoder::new(Decoder::new(&name, &build_id, &whole));
     let mut missing = Vec::new();
+    let mut has_threads = false;
     for (number, copy) in copies.iter().enumerate() {
         let carried = Carried::read(&copy.executable)?;
         let libraries = own_libraries(&carried)?;
@@ -266,11 +269,15 @@ pub fn load_copies(
         processes.retain(|record| record.executable.file_name() == name);
         missing.extend(lost);
         for record in &processes {
+            has_threads |= record.counts.iter().any(|file| file.copy > 0);
             let counted = Counted::read(record, &ids)?;
             decoder
                 .add_process(number, &counted.counters(), counted.incomplete.clone())
                 .map_err(|error| Unreadable(format!("{}: {error}", record.folder.display())))?;
         }
+    }
+    if !has_threads && missing.is_empty() && status.code().is_some() {
+        decoder.expect_calls_to_fit();
     }
     let mut profile = decoder.finish().map_err(unusable)?;
     profile.incomplete.extend(missing);

@@ -131,10 +131,13 @@ fn diverged(body: &str) -> String {
          #include <unistd.h>\n\
          unsigned chance(void) {{ unsigned n = 0; int f = open(\"/dev/urandom\", O_RDONLY); \
          if (read(f, &n, 4) != 4) abort(); return n; }}\n\
-         int main(void) {{ {body} return 0; }}\n"
+         volatile int sink;\n\
+         __attribute__((noinline)) static void step(unsigned n) {{ if (n % 3) sink++; else sink--; \
+         if (n % 5) sink++; }}\n\
+         int main(void) {{ if (sink) step(0); {body} return 0; }}\n"
     );
     let program = Program::c(&source, &["-O1"]);
-    let words = ["profile", "--copies", "2", "--strategy", "p3", "./program"];
+    let words = ["profile", "--copies", "2", "--strategy", "pbl", "./program"];
     let (code, message) = program.refused(&words);
     assert_eq!(code, 4, "{message}");
     assert!(!program.path("program.btprof").exists(), "{message}");
@@ -154,4 +157,12 @@ fn differences_are_reported_and_nothing_is_merged() {
     assert!(file.contains("left"), "{file}");
     let status = diverged("return getpid() & 127;");
     assert!(status.contains("copies 1 and 2") && status.contains("status"), "{status}");
+}
+
+/// Nothing is printed: the loop of `main` and what it calls are counted by
+/// different copies, and do not fit.
+#[test]
+fn calls_that_do_not_fit_are_a_difference() {
+    let message = diverged("for (unsigned n = 1 + chance() % 100000; n--;) step(n);");
+    assert!(message.contains("step") && message.contains("called"), "{message}");
 }

@@ -60,6 +60,7 @@ use backtrail_plan::UnitPlan;
 pub mod adaptive;
 pub mod assignment;
 pub mod bound;
+mod calls;
 pub mod copies;
 pub mod cost;
 pub mod coverage;

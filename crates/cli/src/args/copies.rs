@@ -25,8 +25,8 @@ pub struct Copies {
     /// An option for sbatch (slurm); may be given again.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub slurm_arg: Vec<OsString>,
-    /// A folder that all nodes see, for what is staged (slurm) [default: the
-    /// working directory].
+    /// A folder that all nodes see, for what is staged (slurm) [default: beside
+    /// the working directory].
     #[arg(long, value_name = "DIR")]
     pub slurm_dir: Option<PathBuf>,
     /// Keep the variants of the copies in this folder.

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
+use backtrail_build::output::{Mode, write_whole};
 use backtrail_profile::file::{read_profile, write_profile};
 use backtrail_profile::merge::merge;
 use backtrail_profile::model::Profile;
@@ -132,7 +133,7 @@ fn load_all(files: &[std::path::PathBuf], variant: Option<&Path>) -> anyhow::Res
     Ok(sum)
 }
 
-/// Writes a whole file, or says which one could not be.
+/// Writes a whole file or none.
 pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+    Ok(write_whole(path, bytes, Mode::Data)?)
 }

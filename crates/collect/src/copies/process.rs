@@ -9,7 +9,8 @@
 //!    namespace, in which it keeps its user and group), and mounts what the copy
 //!    is to see: its view of the working directory, and its executable and its
 //!    folder for records at paths that are the same for all copies;
-//! 3. asks the kernel to be killed if whoever started it dies;
+//! 3. asks the kernel to be killed if whoever started it dies, and not to
+//!    randomise addresses;
 //! 4. executes the program, so that the process is the program's.
 //!
 //! Everything is said in a file. The program cannot be told from one
@@ -31,6 +32,7 @@ use std::process::{Command, ExitCode, Stdio};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
+use nix::sys::personality::{self, Persona};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getegid, geteuid};
@@ -195,6 +197,11 @@ fn become_program(spec: &Spec) -> String {
     // Only now: a change of user namespace takes it back.
     if let Err(error) = prctl::set_pdeathsig(Signal::SIGKILL) {
         return format!("prctl: {error}");
+    }
+    // What depends on addresses should do the same in all copies as far as it
+    // can. Where this is forbidden, copies that differ are noticed all the same.
+    if let Ok(persona) = personality::get() {
+        let _ = personality::set(persona | Persona::ADDR_NO_RANDOMIZE);
     }
     if let Err(error) = std::env::set_current_dir(&spec.directory) {
         return format!("{} cannot be entered: {error}", spec.directory.display());

@@ -15,6 +15,7 @@ use backtrail_plan::counters::Layout;
 use crate::Error;
 use crate::decode::{Counters, Decoder, FunctionCounters, Tally};
 use crate::model::Profile;
+use crate::partition::calls::Calls;
 use crate::partition::interest::PartDecoder;
 use crate::unit_plan::{FunctionMeaning, UnitMeaning};
 
@@ -23,6 +24,8 @@ pub struct CopyDecoder<'a> {
     /// Knows what a variant that counts everything would have counted.
     whole: Decoder<'a>,
     copies: Vec<CopyCounts>,
+    /// The calls that must fit to entries, if they must.
+    calls: Option<Calls>,
 }
 
 /// What one copy counted.
@@ -50,7 +53,13 @@ impl<'a> CopyDecoder<'a> {
     /// Puts counts together to what `whole` would decode: it has the modules
     /// and layouts of a variant that counts everything.
     pub fn new(whole: Decoder<'a>) -> Self {
-        Self { whole, copies: Vec::new() }
+        Self { whole, copies: Vec::new(), calls: None }
+    }
+
+    /// Says that the run was of one thread and ended by itself: if it was of one
+    /// process, too, calls in one copy's counts must fit to entries in another's.
+    pub fn expect_calls_to_fit(&mut self) {
+        self.calls = Some(Calls::new(self.whole.skeleton()));
     }
 
     /// Adds a copy: the layouts of its modules, with their identifiers, in the
@@ -146,7 +155,11 @@ impl<'a> CopyDecoder<'a> {
             self.whole.add_tally(tally, last)?;
             self.whole.add_reasons(reasons);
         }
-        self.whole.finish()
+        let profile = self.whole.finish()?;
+        if let Some(calls) = self.calls.filter(|_| processes == 1) {
+            calls.check(&profile)?;
+        }
+        Ok(profile)
     }
 
     /// What a variant that counts everything would have counted in a process.

@@ -68,7 +68,7 @@ pub fn collect(
     if variants.iter().all(|variant| !variant.records.is_dir()) {
         anyhow::bail!(recorded_nothing(&args.program, scratch));
     }
-    let profile = recorded::load_copies(carried, &modules, counting, &variants)?;
+    let profile = recorded::load_copies(carried, &modules, counting, &variants, outcome.status)?;
     Ok((outcome.status, profile))
 }
 
