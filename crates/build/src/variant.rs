@@ -81,7 +81,7 @@ impl ModuleToPlan {
     }
 }
 
-/// The modules that [`derive`] asks a scheme for plans of, in that order: the
+/// The modules that [`derive()`] asks a scheme for plans of, in that order: the
 /// program's own libraries, then the program.
 pub fn modules_to_plan(carried: &Carried) -> Result<Vec<ModuleToPlan>, Error> {
     let libraries = match carried.kind {
