@@ -36,7 +36,7 @@
 //! first witnesses would be shared), so no added witness can be met first on both;
 //! and where a pair shares only END, the same holds for the witnesses of all
 //! profiles. So the runs together are hit at least as often as that one profile,
-//! for which [`crate::obstacle_packing`] has a bound; divided by the number of
+//! for which `obstacle_packing` has a bound; divided by the number of
 //! runs.
 //!
 //! The cost of the best single run divided by the number of runs is a bound, too,

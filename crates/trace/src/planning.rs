@@ -5,7 +5,7 @@
 //! greedy: pairs of ways that have to be told apart are the work, grouped into
 //! *jobs* by the [`Strategy`]; each job, heaviest first, goes to the run that is
 //! least loaded with it, and the witnesses that run needs in addition are
-//! computed from those it has ([`crate::separation`]). With a limit of witnesses
+//! computed from those it has (`separation`). With a limit of witnesses
 //! per profile, a run is several profiles, each of them an execution of its own.
 //!
 //! Then the plan is verified with first witnesses computed anew, and where two
