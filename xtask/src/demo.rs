@@ -86,7 +86,39 @@ impl Demo {
         terminal::heading("The variant crashes too, and nothing of its record is lost");
         self.show(self.recorded("crash.csv", "records-crash"), Some(SIGSEGV))?;
         self.show(self.step("backtrail", &["show", "records-crash", "--last", "9"]), None)?;
-        self.explain()
+        self.explain()?;
+        self.autopsy()?;
+        println!("\nEverything is in {}.", workspace::shown(&self.folder));
+        Ok(())
+    }
+
+    /// A variant to ship: which way it came is in its core dump.
+    fn autopsy(&self) -> Result<()> {
+        terminal::heading("Ship a variant whose core dump tells which way it came");
+        let pt = ["instrument", "--scheme", "pt", "-o", "tabulate.pt", "tabulate"];
+        self.show(self.step("backtrail", &pt), None)?;
+        let shipped = self.tabulate("./tabulate.pt", "crash.csv");
+        let line = format!("ulimit -c unlimited; exec {}", command::shown(&shipped));
+        self.show(self.step("sh", &["-c", &line]), Some(SIGSEGV))?;
+        let entries = std::fs::read_dir(&self.folder)?.flatten().map(|it| it.file_name());
+        let is_core = |name: &String| name == "core" || name.starts_with("core.");
+        let Some(core) = entries.filter_map(|it| it.into_string().ok()).find(is_core) else {
+            let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern");
+            println!(
+                "no core dump is here: the limit forbids it, or the kernel puts it elsewhere \
+                 (/proc/sys/kernel/core_pattern is {:?})",
+                pattern.unwrap_or_default().trim()
+            );
+            return Ok(());
+        };
+        let autopsy =
+            self.show(self.step("backtrail", &["autopsy", "--exe", "tabulate.pt", &core]), None)?;
+        let said = String::from_utf8_lossy(&autopsy.stdout);
+        ensure!(
+            said.contains("compare_rows") && said.contains("came by"),
+            "the autopsy does not tell the way to the crash"
+        );
+        Ok(())
     }
 
     /// What a reader can see in those last blocks, checked before it is said.
@@ -103,7 +135,6 @@ impl Demo {
              the comparison that `sort` gives to qsort does not expect it.",
             terminal::bold("compare_text(x->text, y->text)")
         );
-        println!("\nEverything is in {}.", workspace::shown(&self.folder));
         Ok(())
     }
 

@@ -75,6 +75,45 @@ pub struct Frame {
     pub signal: bool,
     /// What is odd about it.
     pub remark: Option<String>,
+    /// The way it came, if it recorded that.
+    pub way: Option<Way>,
+}
+
+/// The way an activation came.
+#[derive(Debug, Clone, Default)]
+pub struct Way {
+    /// What it records.
+    pub scheme: &'static str,
+    /// How the path in progress is known: `exact` or `inferred`.
+    pub known: &'static str,
+    /// The path in progress, up to where it is.
+    pub path: Vec<Step>,
+    /// Paths before it, the newest first.
+    pub older: Vec<Older>,
+    /// Whether there were more, of which nothing is left.
+    pub truncated: bool,
+    /// What is odd about it.
+    pub note: Option<String>,
+}
+
+/// A path that was taken some times in a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Older {
+    /// Its blocks.
+    pub steps: Vec<Step>,
+    /// How often.
+    pub times: u64,
+}
+
+/// A block of a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Its name.
+    pub block: String,
+    /// Its lines: file and number.
+    pub lines: Vec<(String, u32)>,
+    /// Whether the condition at its end held, if there is one.
+    pub decision: Option<bool>,
 }
 
 /// How a frame was found.

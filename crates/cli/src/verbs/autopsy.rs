@@ -1,5 +1,7 @@
 //! `backtrail autopsy`: what led to a crash.
 
+mod way;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -16,6 +18,7 @@ use backtrail_report::autopsy::{self, Autopsy, Frame, Gap, json, text};
 use crate::args;
 use crate::source::Sources;
 use crate::style::{demangle, terminal};
+use way::Ways;
 
 /// Said of a program that has nothing of ours.
 const NOT_OURS: &str = "This program was not built with `backtrail cc`, which would add the last \
@@ -74,10 +77,17 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
     let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
     let info = process.signal_info();
     let crashed = process.crashed().map(|thread| thread.id);
-    let mut examiner =
-        Examiner { process, map, sources: Sources::default(), places: BTreeMap::new() };
+    let mut examiner = Examiner {
+        process,
+        map,
+        sources: Sources::default(),
+        places: BTreeMap::new(),
+        ways: Ways::new(process),
+    };
     let threads = process.notes.threads.iter();
     let threads = threads.map(|thread| examiner.thread(thread, crashed)).collect();
+    let mut remarks = remarks(process);
+    remarks.append(&mut examiner.ways.remarks);
     let image = main.and_then(|main| main.image.as_ref());
     let ours = image.is_some_and(|image| {
         image.has_section(backtrail_abi::UNIT_SECTION)
@@ -93,7 +103,7 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
         signal: process.signal().map(signal::name),
         reason: info.and_then(|info| info.reason()),
         fault_address: info.and_then(|info| info.fault_address()),
-        remarks: remarks(process),
+        remarks,
         hint: (image.is_some() && !ours).then(|| NOT_OURS.to_owned()),
         threads,
     }
@@ -129,6 +139,7 @@ struct Examiner<'a> {
     sources: Sources,
     /// The functions at each instruction seen so far.
     places: BTreeMap<u64, Vec<Place>>,
+    ways: Ways<'a>,
 }
 
 impl Examiner<'_> {
@@ -183,6 +194,10 @@ impl Examiner<'_> {
             places.push(Place::default());
         }
         let module = self.process.modules.of(instruction).map(|module| module.path.clone());
+        let mut way = self.ways.of(frame);
+        if let (Some(way), Some(line)) = (&mut way, places[0].line) {
+            way::stop_at(way, line);
+        }
         for (place, number) in places.iter().zip(number..) {
             let (file, path) = match &place.file {
                 Some(file) => {
@@ -208,6 +223,7 @@ impl Examiner<'_> {
                 signal: frame.signal,
                 // Of the function whose frame it is.
                 remark: frame.remark.clone().filter(|_| !place.inlined),
+                way: if place.inlined { None } else { way.take() },
             });
         }
     }

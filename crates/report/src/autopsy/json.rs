@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Autopsy, Frame, Thread};
+use super::{Autopsy, Frame, Older, Step, Thread, Way};
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -57,10 +57,26 @@ struct FrameRow<'a> {
     remark: Option<&'a str>,
     /// What the function recorded.
     scheme: &'static str,
-    path: [(); 0],
-    older: [(); 0],
+    path: Vec<StepRow<'a>>,
+    older: Vec<OlderRow>,
     truncated: bool,
+    note: Option<&'a str>,
     never: [(); 0],
+}
+
+#[derive(Debug, Serialize)]
+struct StepRow<'a> {
+    line: Option<String>,
+    block: &'a str,
+    known: &'static str,
+    /// Whether the condition at the end of the block held.
+    decision: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct OlderRow {
+    lines: Vec<String>,
+    times: u64,
 }
 
 impl<'a> Document<'a> {
@@ -111,10 +127,38 @@ fn frame_row(frame: &Frame) -> FrameRow<'_> {
         inlined: frame.inlined,
         signal: frame.signal,
         remark: frame.remark.as_deref(),
-        scheme: "none",
-        path: [],
-        older: [],
-        truncated: false,
+        scheme: frame.way.as_ref().map_or("none", |way| way.scheme),
+        path: frame.way.as_ref().map_or_else(Vec::new, path_rows),
+        older: frame.way.iter().flat_map(|way| &way.older).map(older_row).collect(),
+        truncated: frame.way.as_ref().is_some_and(|way| way.truncated),
+        note: frame.way.as_ref().and_then(|way| way.note.as_deref()),
         never: [],
     }
+}
+
+fn lines(step: &Step) -> impl Iterator<Item = String> {
+    step.lines.iter().map(|(file, line)| format!("{file}:{line}"))
+}
+
+/// A row for each line; a block without lines has one.
+fn path_rows(way: &Way) -> Vec<StepRow<'_>> {
+    let mut rows = Vec::new();
+    for step in &way.path {
+        let mut lines: Vec<Option<String>> = lines(step).map(Some).collect();
+        if lines.is_empty() {
+            lines.push(None);
+        }
+        let last = lines.len() - 1;
+        rows.extend(lines.into_iter().enumerate().map(|(place, line)| StepRow {
+            line,
+            block: &step.block,
+            known: way.known,
+            decision: step.decision.filter(|_| place == last),
+        }));
+    }
+    rows
+}
+
+fn older_row(older: &Older) -> OlderRow {
+    OlderRow { lines: older.steps.iter().flat_map(lines).collect(), times: older.times }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Autopsy, FoundBy, Frame, Gap, Thread};
+use super::{Autopsy, FoundBy, Frame, Gap, Step, Thread, Way};
 use crate::name::compact;
 use crate::terminal::{Style, counted, file_name, harmless, number, short_path, shorten};
 
@@ -151,7 +151,84 @@ impl Text {
         if let Some(remark) = &frame.remark {
             self.below(&self.style.warning(&harmless(remark)));
         }
+        if let Some(way) = &frame.way {
+            self.way(way, frame);
+        }
     }
+
+    /// The way a frame came: the path in progress, then those before it.
+    fn way(&mut self, way: &Way, frame: &Frame) {
+        let room = self.style.width.saturating_sub(self.digits + 5 + 12).max(20);
+        let here = frame.file.as_deref().unwrap_or_default();
+        let label = if way.known == "exact" { "" } else { " (inferred)" };
+        if !way.path.is_empty() {
+            let steps = last_words(&written(&way.path, here), room);
+            self.below(&format!("came by    {}{label}", self.style.decision(&harmless(&steps))));
+        }
+        for older in way.older.iter().take(OLDER) {
+            let times = match older.times {
+                1 => String::new(),
+                times => format!("  {} times", number(times)),
+            };
+            let steps = last_words(&written(&older.steps, here), room);
+            self.below(&format!("  before   {}{times}", harmless(&steps)));
+        }
+        let more = way.older.len().saturating_sub(OLDER);
+        if more > 0 {
+            self.below(
+                &self.style.dim(&format!("  before   {} more (--json)", number(more as u64))),
+            );
+        } else if way.truncated {
+            self.below(&self.style.dim("  before   there was more, of which nothing is left"));
+        }
+        if let Some(note) = &way.note {
+            self.below(&self.style.warning(&harmless(note)));
+        }
+    }
+}
+
+/// Older paths that are shown.
+const OLDER: usize = 6;
+
+/// The lines of a path; those of another file than `here` with its name. What
+/// was decided follows the line: `T` or `F`.
+fn written(steps: &[Step], here: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for step in steps {
+        for (file, line) in &step.lines {
+            let word = if same_file(file, here) {
+                line.to_string()
+            } else {
+                format!("{}:{line}", file_name(file))
+            };
+            if words.last() != Some(&word) {
+                words.push(word);
+            }
+        }
+        if let (Some(decision), Some(last)) = (step.decision, words.last_mut()) {
+            last.push(if decision { 'T' } else { 'F' });
+        }
+    }
+    words
+}
+
+fn same_file(file: &str, here: &str) -> bool {
+    file == here || file.ends_with(&format!("/{here}")) || here.ends_with(&format!("/{file}"))
+}
+
+/// As many of the last words as there is room for.
+fn last_words(words: &[String], room: usize) -> String {
+    let mut kept = 0;
+    let mut width = 0;
+    for word in words.iter().rev() {
+        width += word.chars().count() + 1;
+        if width > room {
+            break;
+        }
+        kept += 1;
+    }
+    let shown = words[words.len() - kept..].join(" ");
+    if kept < words.len() { format!("… {shown}") } else { shown }
 }
 
 fn name(frame: &Frame) -> String {
