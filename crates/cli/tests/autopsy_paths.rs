@@ -10,16 +10,16 @@ use serde_json::Value;
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
 
 const SOURCE: &str = "\
-int *table[4];
+int *table[4]; volatile int nine = 9, seen;
 __attribute__((noinline)) int get(int which) {
-    int sum = 0;
-    for (int i = 0; i < 9; i++)
+
+    for (int i = 0; i < nine; i++)
         if (i % 3)
-            sum += i;
+            seen += i;
         else
-            sum -= i;
+            seen -= i;
     if (which > 2)
-        return sum;
+        return seen;
     return *table[which];
 }
 int main(int count, char **words) {
