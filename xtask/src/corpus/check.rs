@@ -344,6 +344,8 @@ fn compare_with_logs(
         }
         Ok(serde_json::from_str(&command::output(command.arg(record))?)?)
     };
+    let varies =
+        |difference: &String| program.varies.iter().any(|name| difference.starts_with(name));
     // Processes that one process starts at once may begin in either order.
     let mut counted = Vec::new();
     for (rank, record) in counts.ranked() {
@@ -353,7 +355,9 @@ fn compare_with_logs(
         let theirs = paths(log, "log")?;
         let near = counted.iter().filter(|(other, _)| other.abs_diff(rank) <= NEAR);
         let best = near.min_by_key(|(other, ours)| {
-            (profile::compare(ours, &theirs).different.len(), other.abs_diff(rank))
+            let compared = profile::compare(ours, &theirs);
+            let unexpected = compared.different.iter().filter(|it| !varies(it)).count();
+            (unexpected, compared.different.len(), other.abs_diff(rank))
         });
         let Some(&(taken, ref ours)) = best else { continue };
         let compared = profile::compare(ours, &theirs);
@@ -363,8 +367,7 @@ fn compare_with_logs(
         row.same_as_log.1 += compared.ran;
         row.same_as_log.2 += compared.ran - compared.different.len();
         for difference in compared.different {
-            let known = program.varies.iter().any(|name| difference.starts_with(name));
-            let list = if known { &mut row.notes } else { &mut row.failures };
+            let list = if varies(&difference) { &mut row.notes } else { &mut row.failures };
             list.push(format!("profile and log of process {rank}: {difference}"));
         }
     }

@@ -264,6 +264,7 @@ pub const PROGRAMS: &[Program] = &[
             "_ZN117_$LT$rayon_core..",
             "_ZN73_$LT$rayon_core..",
             "_ZN3std3sys9backtrace28__rust_begin_short_backtrace",
+            "_ZN3std3sys12thread_local",
         ],
     },
 ];
