@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod evidence;
 mod frames;
 pub mod regions;
 pub mod scheme;
