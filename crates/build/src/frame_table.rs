@@ -79,7 +79,8 @@ pub fn read(bytes: &[u8], meanings: Vec<([u8; 16], Vec<u8>)>) -> Result<FrameTab
         reading.unit(&unit, number).map_err(corrupt)?;
     }
     let units = meanings.into_iter().map(|(unit, meaning)| UnitFrames { unit, meaning });
-    Ok(FrameTable { units: units.collect(), code: without_overlaps(reading.found) })
+    let code = without_overlaps(reading.found);
+    Ok(FrameTable { units: units.collect(), code, ..FrameTable::default() })
 }
 
 /// The functions by address; of those that claim the same place, the first.

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use backtrail_plan::frames::Outside;
 use object::read::archive::ArchiveFile;
 use object::{Object as _, ObjectSymbol as _};
 
 use crate::Error;
 use crate::carry::Carried;
 use crate::carry::recipe::{InputKind, Recipe, decompress_native};
+use crate::carry::unit::{Damaged, UnitRecord};
 
 /// The names that a file exports, or that what it was linked with besides its
 /// units refers to. More names than that do no harm.
@@ -23,6 +25,28 @@ pub fn from_outside(carried: &Carried, recipe: &Recipe) -> Result<BTreeSet<Strin
         add_input(&mut names, carried, &input.path, &input.kind)?;
     }
     Ok(names)
+}
+
+/// What is outside of the units of a file, as far as it matters to them.
+pub fn outside(
+    carried: &Carried,
+    recipe: &Recipe,
+    units: &[&UnitRecord],
+) -> Result<Outside, Error> {
+    let names = from_outside(carried, recipe)?;
+    let mut refers_to = BTreeSet::new();
+    for record in units {
+        let damaged = |Damaged(what)| Error::Damaged { path: carried.path.clone(), what };
+        let Some(unit) = record.model().map_err(damaged)? else { continue };
+        let own = unit.symbols.values().filter(|symbol| names.contains(&symbol.name));
+        refers_to.extend(own.map(|symbol| symbol.name.clone()));
+    }
+    let is_native = |kind: &InputKind| matches!(kind, InputKind::Native { .. });
+    let has_native = recipe.inputs.iter().any(|input| match &input.kind {
+        InputKind::Archive(members) => members.iter().any(|member| is_native(&member.kind)),
+        kind => is_native(kind),
+    });
+    Ok(Outside { refers_to: refers_to.into_iter().collect(), has_native })
 }
 
 fn add_input(

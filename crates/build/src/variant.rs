@@ -13,6 +13,7 @@ use backtrail_ir::Unit;
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::Kind;
 use backtrail_plan::counters::Layout;
+use backtrail_plan::frames::FrameTable;
 use backtrail_plan::{UnitPlan, block_log};
 use rayon::prelude::*;
 
@@ -315,8 +316,9 @@ fn derive_file(
     let mut bytes = std::fs::read(&linked).map_err(Error::read(&linked))?;
     let mut frames = None;
     if let Meaning::Records(meanings) = meaning {
-        let table = frame_table::read(&bytes, meanings);
-        frames = Some(table.map_err(Error::machine(&linked))?.to_bytes());
+        let table = frame_table::read(&bytes, meanings).map_err(Error::machine(&linked))?;
+        let table = FrameTable { outside: references::outside(carried, recipe, &wanted)?, ..table };
+        frames = Some(table.to_bytes());
         bytes = stripping.apply(&bytes).map_err(Error::machine(&linked))?;
     }
     let mark = Recipe {

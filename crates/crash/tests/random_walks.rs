@@ -204,6 +204,7 @@ fn check(unit: &Unit, function: Func, ended: u32, seed: u64) -> Result<Seen, Lef
             record: Some(RecordPlace::FrameAddress(-64)),
             runs: (0..count).map(run).collect(),
         }],
+        ..FrameTable::default()
     };
     let frames = Frames::new(&table.to_bytes(), &|_| Some(unit.clone())).unwrap();
     let words = paths.record().map_or(0, |record| record.words);

@@ -15,6 +15,20 @@ pub struct FrameTable {
     pub units: Vec<UnitFrames>,
     /// The code, by address.
     pub code: Vec<FunctionCode>,
+    /// What is known of the code that is not of these units.
+    pub outside: Outside,
+}
+
+/// The code of a module that is of no unit, and the other modules of a program, as
+/// far as it matters to the units.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outside {
+    /// The symbols that it may refer to: those that the module exports, and those
+    /// that are mentioned by what it was linked with besides its units.
+    pub refers_to: Vec<String>,
+    /// Whether something was linked into the module besides its units and what
+    /// belongs to the system, which may define names anew.
+    pub has_native: bool,
 }
 
 /// A unit.

@@ -37,9 +37,10 @@
 
 mod endless;
 pub mod from_program;
-pub mod unseen;
 
 use backtrail_graph::{Index, IndexMap, define_index};
+
+pub use backtrail_analysis::unseen;
 
 use crate::Error;
 

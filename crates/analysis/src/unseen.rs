@@ -1,9 +1,8 @@
 //! What code that is not seen may do while it runs on behalf of a call.
 //!
 //! The safe answer is everything: call back any function whose address is known,
-//! end the run, leave frames. It makes a predicate of the call, and what tells
-//! its ways apart costs witnesses. So it is worth knowing of a function that it
-//! does less. The names here are of functions that the C standard, POSIX or the
+//! end the run, leave frames. Whatever is traced or analysed then has to reckon
+//! with all of it. So it is worth knowing of a function that it does less. The names here are of functions that the C standard, POSIX or the
 //! C++ ABI describe, and only where these descriptions exclude more; a program
 //! that replaces one of them by its own has it in a unit, where it is seen.
 //!
