@@ -15,6 +15,7 @@
 //! | [`path_numbering`], [`path_cuts`] | numbers of paths, and how to keep them few |
 //! | [`selective_labels`] | labels that tell some paths from all others |
 //! | [`path_increments`], [`spanning_tree`], [`edge_agreement`] | labels moved to few and cheap edges |
+//! | [`min_cut`] | the cheapest cut between two vertices |
 //! | [`edge_set`] | a set of edges |
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod dominators;
 pub mod edge_agreement;
 pub mod edge_set;
 pub mod index;
+pub mod min_cut;
 pub mod path_cuts;
 pub mod path_dag;
 pub mod path_increments;

@@ -58,6 +58,7 @@ use backtrail_ir::{Func, Unit};
 use backtrail_plan::UnitPlan;
 
 pub mod adaptive;
+mod alone;
 pub mod assignment;
 pub mod bound;
 mod calls;

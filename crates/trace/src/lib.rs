@@ -71,7 +71,6 @@ pub mod distribution;
 pub mod first_witness;
 pub mod icfg;
 pub mod lower_bound;
-mod min_cut;
 mod obstacle_packing;
 pub mod planning;
 pub mod realizability;

@@ -23,13 +23,13 @@
 use std::collections::BTreeMap;
 
 use backtrail_graph::Index;
+use backtrail_graph::min_cut::{Network, UNCUTTABLE};
 use fixedbitset::FixedBitSet;
 
 use crate::bit_rows;
 use crate::distribution::{Costs, Profile};
 use crate::first_witness::FirstWitnesses;
 use crate::icfg::{Icfg, Node, Place, Way, WayKind};
-use crate::min_cut::{Network, UNCUTTABLE};
 use crate::realizability::Conflict;
 
 /// A profile under construction.

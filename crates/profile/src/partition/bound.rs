@@ -31,6 +31,9 @@
 //! the path through all of them has to be counted somewhere. A `switch` can,
 //! down to its hottest case.
 //!
+//! For the paths over the most executed edges, the least is computed exactly
+//! ([`alone`]), which is more where ways cross.
+//!
 //! **Functions are such things to be packed.** Each has its c = max c(p), which
 //! lies in one copy: of the k + 1 largest, two are in one.
 //!
@@ -55,6 +58,7 @@ use backtrail_graph::path_dag::{DagEdge, DagNode};
 use backtrail_graph::{Edge, Index, PathDag};
 use backtrail_plan::Place;
 
+use crate::partition::alone;
 use crate::partition::cost::{Executed, Run, cost_of, saved};
 use crate::partition::interest::Interest;
 use crate::partition::program::{CountedFunction, ProgramPaths};
@@ -184,7 +188,7 @@ pub fn indivisible(function: &CountedFunction<'_>, executed: &Executed) -> Indiv
             }
         }
     }
-    indivisible.hits = best[dag.exit().position()];
+    indivisible.hits = best[dag.exit().position()].max(alone::dearest(dag, &counts));
     indivisible
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// A flow network.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Network {
+pub struct Network {
     /// By vertex: its edges.
     edges_of: Vec<Vec<u32>>,
     /// Target and what is left of the capacity; the reverse of an edge is next to
@@ -17,9 +17,10 @@ pub(crate) struct Network {
 }
 
 /// A capacity that no cut may include.
-pub(crate) const UNCUTTABLE: u64 = u64::MAX / 4;
+pub const UNCUTTABLE: u64 = u64::MAX / 4;
 
 impl Network {
+    /// A network without edges.
     pub fn new(vertices: usize) -> Self {
         Self { edges_of: vec![Vec::new(); vertices], edges: Vec::new() }
     }
