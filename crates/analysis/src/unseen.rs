@@ -58,7 +58,7 @@ impl Behaviour {
             }
             "_exit" | "_Exit" | "quick_exit" => Self { ends: true, returns: false, ..Self::PLAIN },
             // What was registered runs, and may call for the end again.
-            "exit" | "abort" | "assert_fail" => {
+            "exit" | "abort" | "assert_fail" | "err" | "errx" | "verr" | "verrx" => {
                 Self { calls_back: CallsBack::Anyone, ends: true, leaves: false, returns: false }
             }
             "longjmp" | "_longjmp" | "siglongjmp" | "longjmp_chk" => {

@@ -1,7 +1,7 @@
 //! What a core tells of a run, as plain data.
 //!
 //! Whoever reads records and coverage out of a core fills this in; whoever asks
-//! what can have run (analysis of active code) reads it. Neither knows how the other
+//! what can have run ([`crate::active`]) reads it. Neither knows how the other
 //! works.
 //!
 //! *Executed* means of a block that it was entered, and of a call that it was
@@ -108,6 +108,9 @@ pub enum StackFrame {
 pub struct Stack {
     /// Its frames, innermost first.
     pub frames: Vec<StackFrame>,
+    /// Further activations, in no order: of a deep recursion not every frame is
+    /// kept.
+    pub folded: Vec<Activation>,
     /// Whether these are all, and certain.
     pub complete: bool,
 }
@@ -123,28 +126,36 @@ pub struct Evidence {
     pub threads_missing: bool,
 }
 
+fn known(frame: &StackFrame) -> Option<&Activation> {
+    match frame {
+        StackFrame::Known(activation) => Some(activation),
+        StackFrame::Unseen => None,
+    }
+}
+
 impl Evidence {
     /// The live activations, of all threads.
     pub fn activations(&self) -> impl Iterator<Item = &Activation> {
-        self.threads.iter().flat_map(|thread| &thread.frames).filter_map(|frame| match frame {
-            StackFrame::Known(activation) => Some(activation),
-            StackFrame::Unseen => None,
-        })
+        self.threads
+            .iter()
+            .flat_map(|thread| thread.frames.iter().filter_map(known).chain(&thread.folded))
     }
 
     /// The same stacks, and nothing else: neither coverage nor paths.
     pub fn stacks_only(&self) -> Self {
-        let stripped = |frame: &StackFrame| match frame {
+        let stripped = |activation: &Activation| Activation {
+            suffix: activation.at.into_iter().collect(),
+            complete: false,
+            coverage: Coverage::default(),
+            ..*activation
+        };
+        let frame = |frame: &StackFrame| match frame {
             StackFrame::Unseen => StackFrame::Unseen,
-            StackFrame::Known(activation) => StackFrame::Known(Activation {
-                suffix: activation.at.into_iter().collect(),
-                complete: false,
-                coverage: Coverage::default(),
-                ..activation.clone()
-            }),
+            StackFrame::Known(activation) => StackFrame::Known(stripped(activation)),
         };
         let stack = |stack: &Stack| Stack {
-            frames: stack.frames.iter().map(stripped).collect(),
+            frames: stack.frames.iter().map(frame).collect(),
+            folded: stack.folded.iter().map(stripped).collect(),
             complete: stack.complete,
         };
         Self {

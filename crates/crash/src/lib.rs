@@ -11,6 +11,10 @@
 //! - [`traced`]: the probes of a function, and what its record means;
 //! - [`unit_plan`]: the same for a unit.
 //!
+//! # Concluding
+//! - [`evidence`]: what a core tells of a run, as plain data;
+//! - [`active`]: what can have run, if that is known.
+//!
 //! # Reading
 //! The variant carries a table ([`backtrail_abi::record::FRAMES_SECTION`]) and
 //! the models of its units. [`Frames`] holds both; [`Frames::recover`] takes a
@@ -42,6 +46,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod active;
 mod error;
 pub mod evidence;
 mod frames;
