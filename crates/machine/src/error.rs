@@ -48,6 +48,32 @@ pub enum Error {
         /// Its build id.
         expected: String,
     },
+    /// A program that could not be started.
+    #[error("cannot start {}: {source}", path.display())]
+    Start {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program that cannot be traced.
+    #[error("{} cannot be traced: {what}", path.display())]
+    Trace {
+        /// Which.
+        path: PathBuf,
+        /// Why not, and what to do.
+        what: String,
+    },
+    /// A program with several threads.
+    #[error(
+        "{} starts a thread, and breakpoints follow programs of one thread only: \
+         build it with backtrail and trace it with probes",
+        path.display()
+    )]
+    Threads {
+        /// Which.
+        path: PathBuf,
+    },
     /// A live process that cannot be looked at.
     #[error("process {pid}: {what}")]
     Live {

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`elf`] | what a file is and what it holds |
 //! | [`edit`] | adding sections to a file and taking them away, without moving anything that is loaded |
+//! | [`code`] | routines and blocks of an executable, found in its machine code |
 //! | [`core_file`] | core dumps: notes, segments; compressed and truncated ones |
 //! | [`memory`] | the memory of a process, out of the core and the mapped files |
 //! | [`image`] | an ELF file that was mapped: sections and symbols, read when needed |
@@ -16,14 +17,17 @@
 //! | [`unwind`] | from a thread's registers to its frames |
 //! | [`backtrace`] | the frames of a thread, as many as anyone will look at |
 //! | [`symbolise`] | functions and lines at an address |
+//! | [`tracee`] | running a program under ptrace: single steps, breakpoints |
 //!
-//! Nothing here panics on what a file holds, and nothing is unsafe.
+//! Nothing here panics on what a file holds, and nothing is unsafe but what
+//! `tracee::sys` asks of the system.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod backtrace;
 mod bytes;
 mod call_site;
+pub mod code;
 pub mod core_file;
 pub mod debug_file;
 pub mod edit;
@@ -37,6 +41,7 @@ pub mod process;
 pub mod registers;
 pub mod signal;
 pub mod symbolise;
+pub mod tracee;
 pub mod unwind;
 
 pub use error::Error;

@@ -1,0 +1,386 @@
+//! The code of an executable: its routines and blocks, without its source.
+//!
+//! Where functions begin is known from symbols, unwind tables, the entry point,
+//! what runs before and behind `main`, and pointers in data; the rest is followed
+//! from there ([`descent`]), with tables of jumps ([`jump_table`]), calls that do
+//! not return, and landing pads ([`frames`]). Nothing of that needs symbols or
+//! debug information: executables as distributions ship them have neither.
+//!
+//! A *block* is a stretch of instructions that is entered at its start only and
+//! left at its end only; a call ends one. A *routine* is a head and the blocks
+//! that can be reached from it without passing another head. Heads are what is
+//! called or may be, and what several routines jump to: so each block is of one
+//! routine, a jump to another routine's head hands over the frame, and parts that
+//! compilers move away (`.cold`) stay with their function.
+//!
+//! Stubs of the procedure linkage table are no blocks: a call of one is a call of
+//! the function it stands for.
+//!
+//! What is *assumed*: that a computed jump for which no table was found, in a
+//! function none of whose inner labels has its address taken, is a call in tail
+//! position. Such jumps are listed ([`Code::open_jumps`]). Whoever follows an
+//! execution will notice when the assumption does not hold.
+
+mod decoded;
+mod descent;
+mod frames;
+mod jump_table;
+mod loaded;
+mod no_return;
+mod ownership;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::Error;
+use crate::image::Image;
+use decoded::{Flow, Goto, stub};
+use descent::{Descent, Stretch};
+use frames::FrameRange;
+use loaded::Loaded;
+
+/// Whom a call calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Callee {
+    /// The routine of this number.
+    Routine(usize),
+    /// A function of another file, by its name.
+    External(String),
+    /// Whatever a pointer points to.
+    Pointer,
+}
+
+/// What follows a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    /// Any of these blocks: one, two, or as many as a table has.
+    Blocks(Vec<usize>),
+    /// A block, or a call in tail position.
+    BlockOrTail(usize, Callee),
+    /// A call, and this block if it returns.
+    Call(Callee, Option<usize>),
+    /// A call in tail position.
+    Tail(Callee),
+    /// The caller.
+    Return,
+    /// Nothing: the program is stopped.
+    Nothing,
+}
+
+/// A block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Its first address.
+    pub start: u64,
+    /// The address of its last instruction.
+    pub last: u64,
+    /// The address behind it.
+    pub end: u64,
+    /// The number of its routine.
+    pub routine: usize,
+    /// What follows.
+    pub exit: Exit,
+    /// Whether exceptions land here.
+    pub pad: bool,
+    /// Whether its first byte may be replaced: not so if other instructions
+    /// were found to overlap it.
+    pub plain: bool,
+}
+
+/// A routine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoutineCode {
+    /// The block it begins with.
+    pub head: usize,
+    /// Its name, if a symbol has one.
+    pub name: Option<String>,
+    /// Whether its address is taken, so that pointers may lead to it.
+    pub taken: bool,
+}
+
+/// The code of an executable. Addresses are the file's own.
+#[derive(Debug, Clone)]
+pub struct Code {
+    /// Its blocks, by address.
+    pub blocks: Vec<Block>,
+    /// Its routines, by the address of their heads.
+    pub routines: Vec<RoutineCode>,
+    /// The routine where it begins to run.
+    pub entry: usize,
+    /// Computed jumps whose targets are assumed.
+    pub open_jumps: Vec<u64>,
+    /// Whether the file is bound to its addresses.
+    pub fixed: bool,
+    /// Whether a dynamic linker loads it.
+    pub interpreted: bool,
+    /// What else is code: stubs and other ranges that hold no blocks.
+    stubs: Vec<(u64, u64)>,
+}
+
+impl Code {
+    /// Finds the code of the executable at `path`.
+    pub fn of_file(path: &Path) -> Result<Self, Error> {
+        let bytes = std::fs::read(path).map_err(Error::read(path))?;
+        let image = Image::open(path)?;
+        let loaded = Loaded::parse(&bytes)?;
+        let frames = frames::read(&image, &loaded);
+        Finder::new(&image, &loaded, &frames).find()
+    }
+
+    /// The block that begins at an address.
+    pub fn block_at(&self, address: u64) -> Option<usize> {
+        self.blocks.binary_search_by_key(&address, |block| block.start).ok()
+    }
+
+    /// A block that an address is in.
+    pub fn block_around(&self, address: u64) -> Option<usize> {
+        let after = self.blocks.partition_point(|block| block.start <= address);
+        // Blocks may overlap where code is jumped into; few do, and not by much.
+        let near = self.blocks[..after].iter().enumerate().rev().take(4);
+        near.into_iter().find(|(_, block)| address < block.end).map(|(number, _)| number)
+    }
+
+    /// Whether an address is in a stub.
+    pub fn is_stub(&self, address: u64) -> bool {
+        self.stubs.iter().any(|&(start, end)| start <= address && address < end)
+    }
+
+    /// The name of a routine, or its address.
+    pub fn name(&self, routine: usize) -> String {
+        let data = &self.routines[routine];
+        match &data.name {
+            Some(name) => name.clone(),
+            None => format!("{:#x}", self.blocks[data.head].start),
+        }
+    }
+}
+
+struct Finder<'a> {
+    image: &'a Image,
+    loaded: &'a Loaded,
+    frames: &'a [FrameRange],
+    /// Functions whose address is taken.
+    taken: BTreeSet<u64>,
+    /// Labels within functions whose address is taken.
+    labels: BTreeSet<u64>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(image: &'a Image, loaded: &'a Loaded, frames: &'a [FrameRange]) -> Self {
+        Self { image, loaded, frames, taken: BTreeSet::new(), labels: BTreeSet::new() }
+    }
+
+    /// Sorts a pointer to code into functions and labels.
+    fn add_pointer(&mut self, descent: &Descent<'_>, target: u64) {
+        if stub(self.loaded, target).is_some() {
+            return;
+        }
+        let frame = descent.frame_of(target);
+        let is_function =
+            self.loaded.symbols.contains_key(&target) || frame.is_some_and(|it| it.start == target);
+        if is_function || (frame.is_none() && !self.loaded.fixed) {
+            self.taken.insert(target);
+        } else if frame.is_some() && !descent.is_inside_an_instruction(target) {
+            self.labels.insert(target);
+        }
+    }
+
+    fn find(mut self) -> Result<Code, Error> {
+        let sections = self.image.code_sections();
+        let is_stub_section = |name: &str| name.starts_with(".plt") || name.starts_with(".iplt");
+        let stubs: Vec<(u64, u64)> = sections
+            .into_iter()
+            .filter(|(name, ..)| is_stub_section(name))
+            .map(|(_, start, end)| (start, end))
+            .collect();
+        let in_stubs = |address: u64| stubs.iter().any(|it| (it.0..it.1).contains(&address));
+        let mut descent = Descent::new(self.loaded, self.frames);
+        descent.lead(self.loaded.entry);
+        self.taken.extend(self.loaded.starters.iter().copied());
+        for pointer in self.loaded.code_pointers() {
+            self.add_pointer(&descent, pointer);
+        }
+        let roots = self.taken.iter().chain(self.loaded.symbols.keys()).copied();
+        let starts = self.frames.iter().map(|frame| frame.start);
+        for root in roots.chain(starts).filter(|&it| !in_stubs(it)) {
+            descent.lead(root);
+        }
+        for site in self.frames.iter().flat_map(|frame| &frame.sites) {
+            descent.lead(site.pad);
+        }
+        descent.run();
+        // Pointers that code computes, and labels: what they lead to may compute more.
+        loop {
+            let before = (self.taken.len(), self.labels.len());
+            for target in descent.mentioned.clone() {
+                self.add_pointer(&descent, target);
+            }
+            for &target in self.taken.iter().chain(&self.labels) {
+                if !in_stubs(target) && !descent.is_inside_an_instruction(target) {
+                    descent.lead(target);
+                }
+            }
+            descent.run();
+            self.use_labels(&mut descent);
+            descent.run();
+            if (self.taken.len(), self.labels.len()) == before {
+                break;
+            }
+        }
+        self.finish(&descent, stubs)
+    }
+
+    /// Computed jumps without a table go to the labels of their function.
+    fn use_labels(&self, descent: &mut Descent<'_>) {
+        let mut found = Vec::new();
+        for stretch in descent.stretches.values() {
+            let is_open = stretch.flow == Flow::Jump(Goto::Computed)
+                && !descent.tables.contains_key(&stretch.last);
+            if let (true, Some(frame)) = (is_open, descent.frame_of(stretch.last)) {
+                let labels: Vec<u64> = self.labels.range(frame.start..frame.end).copied().collect();
+                if !labels.is_empty() {
+                    found.push((stretch.last, labels));
+                }
+            }
+        }
+        found.into_iter().for_each(|(jump, labels)| descent.add_table(jump, labels));
+    }
+
+    fn finish(&self, descent: &Descent<'_>, stubs: Vec<(u64, u64)>) -> Result<Code, Error> {
+        let stretches = &descent.stretches;
+        let numbers: BTreeMap<u64, usize> =
+            stretches.keys().enumerate().map(|(number, &start)| (start, number)).collect();
+        let entry = numbers.get(&self.loaded.entry).copied();
+        let entry = entry.ok_or_else(|| {
+            Error::Corrupt("there is no code where the program begins".to_owned())
+        })?;
+        let pads: BTreeSet<u64> =
+            self.frames.iter().flat_map(|frame| &frame.sites).map(|site| site.pad).collect();
+        let followers: Vec<Vec<usize>> =
+            stretches.values().map(|stretch| self.followers(descent, stretch, &numbers)).collect();
+        let heads = self.heads(descent, &numbers, &followers);
+        let owners = ownership::owners(&followers, &heads);
+        let routine_heads: Vec<usize> =
+            (0..owners.len()).filter(|&block| owners[block] == block).collect();
+        let routine_of =
+            |block: usize| routine_heads.binary_search(&owners[block]).unwrap_or_default();
+        let mut blocks: Vec<Block> = stretches
+            .iter()
+            .enumerate()
+            .map(|(number, (&start, stretch))| Block {
+                start,
+                last: stretch.last,
+                end: stretch.end,
+                routine: routine_of(number),
+                exit: exit(descent, stretch, &numbers, &routine_of),
+                pad: pads.contains(&start),
+                plain: true,
+            })
+            .collect();
+        let mut furthest = 0;
+        for number in 0..blocks.len() {
+            let overlaps = blocks[number].start < furthest;
+            furthest = furthest.max(blocks[number].end);
+            if overlaps {
+                blocks[number].plain = false;
+                blocks[number - 1].plain = false;
+            }
+        }
+        let routines = routine_heads.iter().map(|&head| {
+            let start = blocks[head].start;
+            RoutineCode {
+                head,
+                name: self.loaded.symbols.get(&start).cloned(),
+                taken: self.taken.contains(&start),
+            }
+        });
+        let open = stretches.values().filter(|stretch| {
+            stretch.flow == Flow::Jump(Goto::Computed)
+                && !descent.tables.contains_key(&stretch.last)
+        });
+        Ok(Code {
+            routines: routines.collect(),
+            entry: routine_of(entry),
+            open_jumps: open.map(|stretch| stretch.last).collect(),
+            blocks,
+            fixed: self.loaded.fixed,
+            interpreted: self.loaded.interpreted,
+            stubs,
+        })
+    }
+
+    /// What can follow in the same activation, with landing pads.
+    fn followers(
+        &self,
+        descent: &Descent<'_>,
+        stretch: &Stretch,
+        numbers: &BTreeMap<u64, usize>,
+    ) -> Vec<usize> {
+        let next = descent.successors(stretch);
+        let mut found: Vec<usize> = next.iter().filter_map(|it| numbers.get(it)).copied().collect();
+        if let (Flow::Call(_), Some(frame)) = (&stretch.flow, descent.frame_of(stretch.last)) {
+            let sites = frame.sites.iter();
+            let covering = sites.filter(|it| (it.start..it.end).contains(&stretch.last));
+            found.extend(covering.filter_map(|it| numbers.get(&it.pad)));
+        }
+        found
+    }
+
+    fn heads(
+        &self,
+        descent: &Descent<'_>,
+        numbers: &BTreeMap<u64, usize>,
+        followers: &[Vec<usize>],
+    ) -> BTreeSet<usize> {
+        let mut addresses: BTreeSet<u64> = self.taken.clone();
+        addresses.insert(self.loaded.entry);
+        let is_part = |name: &str| name.contains(".cold");
+        let named = self.loaded.symbols.iter().filter(|(_, name)| !is_part(name));
+        addresses.extend(named.map(|(&address, _)| address));
+        for stretch in descent.stretches.values() {
+            if let Flow::Call(Goto::Code(target)) = &stretch.flow {
+                addresses.insert(*target);
+            }
+        }
+        let mut heads: BTreeSet<usize> =
+            addresses.iter().filter_map(|it| numbers.get(it)).copied().collect();
+        // What nothing leads to is only reached in ways that are not known.
+        let mut is_followed = vec![false; followers.len()];
+        followers.iter().flatten().for_each(|&block| is_followed[block] = true);
+        heads.extend((0..followers.len()).filter(|&block| !is_followed[block]));
+        heads
+    }
+}
+
+/// What follows a block, once routines are known.
+fn exit(
+    descent: &Descent<'_>,
+    stretch: &Stretch,
+    numbers: &BTreeMap<u64, usize>,
+    routine_of: &impl Fn(usize) -> usize,
+) -> Exit {
+    let callee = |target: &Goto| match target {
+        Goto::Code(target) => match numbers.get(target) {
+            Some(&block) => Callee::Routine(routine_of(block)),
+            None => Callee::Pointer,
+        },
+        Goto::External(name) => Callee::External(name.clone()),
+        Goto::Computed => Callee::Pointer,
+    };
+    let next: Vec<usize> =
+        descent.successors(stretch).iter().filter_map(|it| numbers.get(it)).copied().collect();
+    match &stretch.flow {
+        Flow::Return => Exit::Return,
+        Flow::Stop => Exit::Nothing,
+        Flow::Call(target) => Exit::Call(callee(target), next.first().copied()),
+        Flow::Branch(target @ (Goto::External(_) | Goto::Computed)) => match next.first() {
+            Some(&next) => Exit::BlockOrTail(next, callee(target)),
+            None => Exit::Tail(callee(target)),
+        },
+        Flow::Jump(target @ (Goto::External(_) | Goto::Computed)) if next.is_empty() => {
+            Exit::Tail(callee(target))
+        }
+        _ if next.is_empty() => Exit::Nothing,
+        _ => Exit::Blocks(next),
+    }
+}

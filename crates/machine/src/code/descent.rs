@@ -1,0 +1,333 @@
+//! Recursive descent: from where code is known to begin to whatever it leads to.
+//!
+//! From each *leader*, a place where a block begins, instructions are decoded up to
+//! one that ends the block, or to where another *run* of instructions went already.
+//! Then, as long as there is something new:
+//!
+//! - a call goes on behind it once its callee is known to return: functions return
+//!   that have a `ret`, or end in a jump that may return, on a way whose calls
+//!   return. Assumed of no function without reason, so code behind a call of one
+//!   that never returns, which may be data or another function, is not decoded;
+//! - computed jumps are looked up in tables ([`super::jump_table`]), and those that
+//!   have none are thought to return.
+//!
+//! Cost: linear in the code, but for tables, which take as many passes as tables
+//! are nested.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decoded::{Flow, Goto, decode, flow, stub};
+use super::frames::FrameRange;
+use super::jump_table;
+use super::loaded::Loaded;
+use super::no_return::never_returns;
+
+/// What is kept of an instruction.
+#[derive(Debug, Clone)]
+pub(crate) struct Decoded {
+    pub next: u64,
+    pub flow: Flow,
+    /// The run that decoded it.
+    run: usize,
+}
+
+/// Instructions from a leader on.
+#[derive(Debug)]
+struct Run {
+    /// Where its last instruction is, and where that ends.
+    last: u64,
+    end: u64,
+    /// What the last instruction does; [`Flow::Next`] if another run goes on.
+    flow: Flow,
+    returns: bool,
+    /// Runs that return if this one does.
+    before: Vec<usize>,
+    /// Runs that call this one.
+    callers: Vec<usize>,
+}
+
+/// A stretch of instructions that is entered at its start only and left at its
+/// end only.
+#[derive(Debug, Clone)]
+pub(crate) struct Stretch {
+    /// Where its last instruction is.
+    pub last: u64,
+    pub end: u64,
+    /// What its last instruction does; [`Flow::Next`] if another begins behind.
+    pub flow: Flow,
+}
+
+/// What was found.
+pub(crate) struct Descent<'a> {
+    pub loaded: &'a Loaded,
+    pub frames: &'a [FrameRange],
+    pub decoded: BTreeMap<u64, Decoded>,
+    pub leaders: BTreeSet<u64>,
+    /// Where computed jumps go to, by their address, as far as it is known.
+    pub tables: BTreeMap<u64, Vec<u64>>,
+    /// Functions whose address code computes.
+    pub mentioned: BTreeSet<u64>,
+    pub stretches: BTreeMap<u64, Stretch>,
+    waiting: Vec<u64>,
+    runs: Vec<Run>,
+    /// How many runs are linked to others.
+    linked: usize,
+    /// Runs, and addresses that they lead to.
+    leads: Vec<(usize, u64)>,
+    /// By function: how many stretches it had when tables were looked for.
+    pub looked_at: BTreeMap<u64, usize>,
+}
+
+impl<'a> Descent<'a> {
+    /// Begins nowhere yet.
+    pub fn new(loaded: &'a Loaded, frames: &'a [FrameRange]) -> Self {
+        Self {
+            loaded,
+            frames,
+            decoded: BTreeMap::new(),
+            leaders: BTreeSet::new(),
+            tables: BTreeMap::new(),
+            mentioned: BTreeSet::new(),
+            stretches: BTreeMap::new(),
+            waiting: Vec::new(),
+            runs: Vec::new(),
+            linked: 0,
+            leads: Vec::new(),
+            looked_at: BTreeMap::new(),
+        }
+    }
+
+    /// The stretch of code with unwind information that an address is in.
+    pub fn frame_of(&self, address: u64) -> Option<&'a FrameRange> {
+        let after = self.frames.partition_point(|range| range.start <= address);
+        self.frames[..after].last().filter(|range| address < range.end)
+    }
+
+    /// Whether an address is within an instruction, and not its start.
+    pub fn is_inside_an_instruction(&self, address: u64) -> bool {
+        let before = self.decoded.range(..address).next_back();
+        before.is_some_and(|(_, decoded)| address < decoded.next)
+            && !self.decoded.contains_key(&address)
+    }
+
+    /// A block begins here.
+    pub fn lead(&mut self, address: u64) {
+        if self.loaded.is_code(address)
+            && stub(self.loaded, address).is_none()
+            && self.leaders.insert(address)
+        {
+            self.waiting.push(address);
+        }
+    }
+
+    /// Follows the code until nothing is new.
+    pub fn run(&mut self) {
+        loop {
+            self.follow();
+            self.find_stretches();
+            let found = jump_table::resolve(self);
+            let has_found = !found.is_empty();
+            for (jump, targets) in found {
+                self.add_table(jump, targets);
+            }
+            if !has_found {
+                self.give_up_tables();
+            }
+            if !has_found && self.is_done() {
+                return;
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.leads.is_empty() && self.linked == self.runs.len()
+    }
+
+    /// Where a computed jump goes to.
+    pub fn add_table(&mut self, jump: u64, targets: Vec<u64>) {
+        let run = self.decoded.get(&jump).map(|it| it.run);
+        for &target in &targets {
+            self.lead(target);
+            self.leads.extend(run.map(|run| (run, target)));
+        }
+        self.tables.insert(jump, targets);
+    }
+
+    /// Computed jumps without a table are thought to return.
+    fn give_up_tables(&mut self) {
+        for run in 0..self.runs.len() {
+            let it = &self.runs[run];
+            if it.flow == Flow::Jump(Goto::Computed) && !self.tables.contains_key(&it.last) {
+                self.mark(run);
+            }
+        }
+    }
+
+    fn follow(&mut self) {
+        while !self.is_done() {
+            while let Some(address) = self.waiting.pop() {
+                self.decode_from(address);
+            }
+            while self.linked < self.runs.len() {
+                self.linked += 1;
+                self.link(self.linked - 1);
+            }
+            for (run, target) in std::mem::take(&mut self.leads) {
+                let Some(next) = self.decoded.get(&target).map(|it| it.run) else {
+                    // Not decoded yet, or never.
+                    if self.waiting.contains(&target) {
+                        self.leads.push((run, target));
+                    }
+                    continue;
+                };
+                self.runs[next].before.push(run);
+                if self.runs[next].returns {
+                    self.mark(run);
+                }
+            }
+        }
+    }
+
+    fn link(&mut self, run: usize) {
+        let end = self.runs[run].end;
+        match self.runs[run].flow.clone() {
+            Flow::Next => self.leads.push((run, end)),
+            Flow::Return => self.mark(run),
+            Flow::Jump(Goto::Code(target)) => self.leads.push((run, target)),
+            Flow::Jump(Goto::External(name)) => {
+                if !never_returns(&name) {
+                    self.mark(run);
+                }
+            }
+            Flow::Branch(target) => {
+                match target {
+                    Goto::Code(target) => self.leads.push((run, target)),
+                    Goto::External(name) if never_returns(&name) => {}
+                    Goto::External(_) | Goto::Computed => self.mark(run),
+                }
+                self.leads.push((run, end));
+            }
+            Flow::Call(Goto::Code(target)) => {
+                let callee = self.decoded.get(&target).map(|it| it.run);
+                if let Some(callee) = callee {
+                    self.runs[callee].callers.push(run);
+                    if self.runs[callee].returns {
+                        self.go_on_behind(run);
+                    }
+                }
+            }
+            Flow::Call(Goto::External(name)) if never_returns(&name) => {}
+            Flow::Call(_) => self.go_on_behind(run),
+            Flow::Stop | Flow::Jump(Goto::Computed) => {}
+        }
+    }
+
+    fn go_on_behind(&mut self, run: usize) {
+        let end = self.runs[run].end;
+        self.lead(end);
+        self.leads.push((run, end));
+    }
+
+    /// Notes that a run returns, and what follows from that.
+    fn mark(&mut self, run: usize) {
+        let mut waiting = vec![run];
+        while let Some(run) = waiting.pop() {
+            if std::mem::replace(&mut self.runs[run].returns, true) {
+                continue;
+            }
+            waiting.extend(&self.runs[run].before);
+            for caller in self.runs[run].callers.clone() {
+                self.go_on_behind(caller);
+            }
+        }
+    }
+
+    fn decode_from(&mut self, start: u64) {
+        let mut address = start;
+        let run = self.runs.len();
+        let mut last = None;
+        while !self.decoded.contains_key(&address) {
+            let Some(instruction) = decode(self.loaded, address) else { break };
+            let flow = flow(self.loaded, &instruction);
+            let next = instruction.next_ip();
+            if let Some(target) = jump_table::code_address(self.loaded, &instruction) {
+                self.mentioned.insert(target);
+            }
+            self.decoded.insert(address, Decoded { next, flow: flow.clone(), run });
+            if let Flow::Jump(Goto::Code(target))
+            | Flow::Branch(Goto::Code(target))
+            | Flow::Call(Goto::Code(target)) = flow
+            {
+                self.lead(target);
+            }
+            if matches!(flow, Flow::Branch(_)) {
+                self.lead(next);
+            }
+            let ends = flow != Flow::Next;
+            last = Some((address, next, flow));
+            address = next;
+            if ends {
+                break;
+            }
+        }
+        if let Some((last, end, flow)) = last {
+            let (before, callers) = (Vec::new(), Vec::new());
+            self.runs.push(Run { last, end, flow, returns: false, before, callers });
+        }
+    }
+
+    fn find_stretches(&mut self) {
+        self.stretches.clear();
+        for &leader in &self.leaders {
+            let mut address = leader;
+            let mut last = None;
+            while let Some(decoded) = self.decoded.get(&address) {
+                last = Some((address, decoded));
+                address = decoded.next;
+                if decoded.flow != Flow::Next || self.leaders.contains(&address) {
+                    break;
+                }
+            }
+            if let Some((last, decoded)) = last {
+                // Bytes that are no instruction follow: nothing gets there.
+                let is_cut = decoded.flow == Flow::Next && !self.leaders.contains(&decoded.next);
+                let flow = if is_cut { Flow::Stop } else { decoded.flow.clone() };
+                self.stretches.insert(leader, Stretch { last, end: decoded.next, flow });
+            }
+        }
+    }
+
+    /// Where a call goes on, if it does.
+    pub fn behind_call(&self, stretch: &Stretch) -> Option<u64> {
+        let Flow::Call(callee) = &stretch.flow else { return None };
+        let returns = match callee {
+            Goto::Code(target) => {
+                self.decoded.get(target).is_some_and(|it| self.runs[it.run].returns)
+            }
+            Goto::External(name) => !never_returns(name),
+            Goto::Computed => true,
+        };
+        returns.then_some(stretch.end)
+    }
+
+    /// What can follow a stretch in the same activation.
+    pub fn successors(&self, stretch: &Stretch) -> Vec<u64> {
+        let mut found = Vec::new();
+        match &stretch.flow {
+            Flow::Next => found.push(stretch.end),
+            Flow::Jump(Goto::Code(target)) => found.push(*target),
+            Flow::Jump(_) => {
+                found.extend(self.tables.get(&stretch.last).into_iter().flatten());
+            }
+            Flow::Branch(target) => {
+                if let Goto::Code(target) = target {
+                    found.push(*target);
+                }
+                found.push(stretch.end);
+            }
+            Flow::Call(_) => found.extend(self.behind_call(stretch)),
+            Flow::Return | Flow::Stop => {}
+        }
+        found
+    }
+}

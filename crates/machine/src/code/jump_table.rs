@@ -1,0 +1,419 @@
+//! Where computed jumps go to.
+//!
+//! Compilers write a dense `switch` as a table and a jump through it: of 32-bit
+//! distances from the table (or, at times, from elsewhere), or of addresses. A
+//! forward analysis says which registers hold the address of such a table, an
+//! entry of it, or the sum that is jumped to, at every place of a function: meeting
+//! ways agree, or nothing is known. It goes through the whole function, because the
+//! address of a table is often loaded far away, before a loop.
+//!
+//! How many entries a table has is read off the comparison before the jump. Where
+//! there is none, a table ends before the next one, before the next address that
+//! code mentions, and before the first entry that does not lead to an instruction
+//! of the same function.
+//!
+//! Cost: each register of each block changes at most a few times.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iced_x86::{
+    Code as Opcode, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+
+use super::decoded::{Flow, Goto, decode};
+use super::descent::{Descent, Stretch};
+use super::loaded::Loaded;
+
+/// What is known of a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// No way leads here yet.
+    Unreached,
+    Nothing,
+    Address(u64),
+    /// A 32-bit entry of the table at this address.
+    Distance(u64),
+    /// An 8-byte entry of the table at this address.
+    Pointer(u64),
+    /// An entry of the first, added to the second.
+    Sum(u64, u64),
+}
+
+impl Known {
+    fn meet(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unreached, it) | (it, Self::Unreached) => it,
+            (one, other) if one == other => one,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+type State = [Known; 16];
+
+const NOTHING: State = [Known::Nothing; 16];
+
+fn number(register: Register) -> Option<usize> {
+    register.is_gpr().then(|| register.full_register().number())
+}
+
+/// The address of this file that an instruction computes, if it is one of code.
+pub(crate) fn code_address(loaded: &Loaded, instruction: &Instruction) -> Option<u64> {
+    let address = constant(loaded, instruction)?;
+    loaded.is_code(address).then_some(address)
+}
+
+/// The address of this file that an instruction puts somewhere.
+fn constant(loaded: &Loaded, instruction: &Instruction) -> Option<u64> {
+    match instruction.mnemonic() {
+        Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => {
+            Some(instruction.ip_rel_memory_address())
+        }
+        // Addresses are small numbers in code that is bound to its place.
+        Mnemonic::Mov | Mnemonic::Push if loaded.fixed => {
+            let kind = instruction.op_kind(instruction.op_count().checked_sub(1)?);
+            match kind {
+                OpKind::Immediate32 => Some(u64::from(instruction.immediate32())),
+                OpKind::Immediate32to64 | OpKind::Immediate64 => {
+                    Some(instruction.immediate(instruction.op_count() - 1))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+struct Tracker<'a> {
+    loaded: &'a Loaded,
+    info: InstructionInfoFactory,
+}
+
+impl Tracker<'_> {
+    /// The table that a memory operand reads an entry of.
+    fn table(&self, state: &State, instruction: &Instruction) -> Option<u64> {
+        let of = |register: Register| match number(register) {
+            Some(number) => state[number],
+            None => Known::Nothing,
+        };
+        let offset = instruction.memory_displacement64();
+        let (base, index) = (instruction.memory_base(), instruction.memory_index());
+        if base == Register::RIP {
+            return None;
+        }
+        match (of(base), of(index)) {
+            (Known::Address(table), _) if index != Register::None => {
+                Some(table.wrapping_add(offset))
+            }
+            (_, Known::Address(table))
+                if base != Register::None && instruction.memory_index_scale() == 1 =>
+            {
+                Some(table.wrapping_add(offset))
+            }
+            _ if self.loaded.fixed && (base == Register::None || index == Register::None) => {
+                (offset != 0
+                    && offset < 1 << 31
+                    && (base, index) != (Register::None, Register::None))
+                    .then_some(offset)
+            }
+            _ => None,
+        }
+    }
+
+    fn value(&self, state: &State, instruction: &Instruction) -> Option<Known> {
+        let of = |register: Register| number(register).map_or(Known::Nothing, |it| state[it]);
+        if let (Some(address), OpKind::Register) =
+            (constant(self.loaded, instruction), instruction.op0_kind())
+        {
+            return Some(Known::Address(address));
+        }
+        let add = |one: Known, other: Known| match (one, other) {
+            (Known::Distance(table), Known::Address(base))
+            | (Known::Address(base), Known::Distance(table)) => Some(Known::Sum(table, base)),
+            _ => None,
+        };
+        match instruction.code() {
+            Opcode::Mov_r64_rm64 | Opcode::Mov_rm64_r64 => match instruction.op1_kind() {
+                OpKind::Register => Some(of(instruction.op1_register())),
+                OpKind::Memory => self.table(state, instruction).map(Known::Pointer),
+                _ => None,
+            },
+            Opcode::Movsxd_r64_rm32 | Opcode::Mov_r32_rm32 => match instruction.op1_kind() {
+                OpKind::Register => match of(instruction.op1_register()) {
+                    it @ Known::Distance(_) => Some(it),
+                    _ => None,
+                },
+                OpKind::Memory => self.table(state, instruction).map(Known::Distance),
+                _ => None,
+            },
+            Opcode::Add_r64_rm64 | Opcode::Add_rm64_r64
+                if instruction.op1_kind() == OpKind::Register =>
+            {
+                add(of(instruction.op0_register()), of(instruction.op1_register()))
+            }
+            Opcode::Lea_r64_m
+                if instruction.memory_index_scale() == 1
+                    && instruction.memory_displacement64() == 0 =>
+            {
+                add(of(instruction.memory_base()), of(instruction.memory_index()))
+            }
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, state: &mut State, instruction: &Instruction) {
+        // Sign extension of `eax` has no operands.
+        if instruction.code() == Opcode::Cdqe && matches!(state[0], Known::Distance(_)) {
+            return;
+        }
+        let value = self.value(state, instruction);
+        let info = self.info.info(instruction);
+        for used in info.used_registers() {
+            let writes = matches!(
+                used.access(),
+                OpAccess::Write
+                    | OpAccess::CondWrite
+                    | OpAccess::ReadWrite
+                    | OpAccess::ReadCondWrite
+            );
+            if let (true, Some(number)) = (writes, number(used.register())) {
+                state[number] = Known::Nothing;
+            }
+        }
+        if let (Some(value), Some(target)) = (value, number(instruction.op0_register())) {
+            state[target] = value;
+        }
+    }
+}
+
+/// What calls do not preserve (System V ABI, AMD64 supplement, section 3.2.1).
+const CLOBBERED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+
+/// The computed jumps that were not known, with their targets.
+pub(crate) fn resolve(descent: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
+    let is_open = |descent: &Descent<'_>, stretch: &Stretch| {
+        stretch.flow == Flow::Jump(Goto::Computed) && !descent.tables.contains_key(&stretch.last)
+    };
+    // Only functions with such jumps, and only if there is more of them than when
+    // they were looked at before.
+    let mut open: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
+    for (&start, stretch) in descent.stretches.iter().filter(|(_, it)| is_open(descent, it)) {
+        let range = descent.frame_of(stretch.last).map_or((0, u64::MAX), |it| (it.start, it.end));
+        open.entry(range).or_default().push(start);
+    }
+    let mut states = BTreeMap::new();
+    let mut starts = Vec::new();
+    for (range, jumps) in open {
+        let size = descent.stretches.range(range.0..range.1).count();
+        if descent.looked_at.insert(range.0, size) != Some(size) {
+            states.extend(states_at_starts(descent, range));
+            starts.extend(jumps);
+        }
+    }
+    let descent = &*descent;
+    let mut tracker = Tracker { loaded: descent.loaded, info: InstructionInfoFactory::new() };
+    let mut jumps = Vec::new();
+    for start in starts {
+        let stretch = &descent.stretches[&start];
+        let mut state = states.get(&start).copied().unwrap_or(NOTHING);
+        run(&mut tracker, &mut state, descent, start, stretch);
+        let Some(jump) = decode(descent.loaded, stretch.last) else { continue };
+        let table = match jump.op0_kind() {
+            OpKind::Register => match number(jump.op0_register()).map(|it| state[it]) {
+                Some(Known::Sum(table, base)) => Some(Table::Distances { table, base }),
+                Some(Known::Pointer(table)) => Some(Table::Pointers { table }),
+                _ => None,
+            },
+            OpKind::Memory => tracker.table(&state, &jump).map(|table| Table::Pointers { table }),
+            _ => None,
+        };
+        if let Some(table) = table {
+            jumps.push((start, stretch.last, table));
+        }
+    }
+    let ends: BTreeSet<u64> = jumps.iter().map(|(.., table)| table.start()).collect();
+    if jumps.is_empty() {
+        return Vec::new();
+    }
+    let limits = Limits { descent, predecessors: predecessors(descent), ends };
+    jumps
+        .into_iter()
+        .map(|(start, jump, table)| (jump, limits.targets(start, jump, table)))
+        .filter(|(_, targets)| !targets.is_empty())
+        .collect()
+}
+
+/// Runs the tracker up to the last instruction of a stretch, without it.
+fn run(
+    tracker: &mut Tracker<'_>,
+    state: &mut State,
+    descent: &Descent<'_>,
+    start: u64,
+    stretch: &Stretch,
+) {
+    let mut address = start;
+    while address < stretch.last {
+        let Some(instruction) = decode(descent.loaded, address) else { return };
+        tracker.step(state, &instruction);
+        address = instruction.next_ip();
+    }
+}
+
+/// What is known where each stretch between two addresses begins.
+fn states_at_starts(descent: &Descent<'_>, range: (u64, u64)) -> BTreeMap<u64, State> {
+    let within = || descent.stretches.range(range.0..range.1);
+    let mut states: BTreeMap<u64, State> = BTreeMap::new();
+    let mut has_predecessor = BTreeSet::new();
+    let mut called = BTreeSet::new();
+    for (_, stretch) in within() {
+        has_predecessor.extend(descent.successors(stretch));
+        if let Flow::Call(Goto::Code(target)) = &stretch.flow {
+            called.insert(*target);
+        }
+    }
+    let mut waiting: BTreeSet<u64> = BTreeSet::new();
+    for (&start, _) in within() {
+        if start == range.0 || !has_predecessor.contains(&start) || called.contains(&start) {
+            states.insert(start, NOTHING);
+            waiting.insert(start);
+        }
+    }
+    let mut tracker = Tracker { loaded: descent.loaded, info: InstructionInfoFactory::new() };
+    while let Some(start) = waiting.pop_first() {
+        let stretch = &descent.stretches[&start];
+        let mut state = states[&start];
+        run(&mut tracker, &mut state, descent, start, stretch);
+        if let Flow::Call(_) = stretch.flow {
+            CLOBBERED.into_iter().for_each(|it| state[it] = Known::Nothing);
+        } else if let Some(last) = decode(descent.loaded, stretch.last) {
+            tracker.step(&mut state, &last);
+        }
+        for next in descent.successors(stretch) {
+            if !(range.0..range.1).contains(&next) || !descent.stretches.contains_key(&next) {
+                continue;
+            }
+            let before = states.get(&next).copied().unwrap_or([Known::Unreached; 16]);
+            let mut after = before;
+            for (one, other) in after.iter_mut().zip(&state) {
+                *one = one.meet(*other);
+            }
+            if after != before {
+                states.insert(next, after);
+                waiting.insert(next);
+            }
+        }
+    }
+    states
+}
+
+fn predecessors(descent: &Descent<'_>) -> BTreeMap<u64, Vec<u64>> {
+    let mut found: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (&start, stretch) in &descent.stretches {
+        for next in descent.successors(stretch) {
+            found.entry(next).or_default().push(start);
+        }
+    }
+    found
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Table {
+    Distances { table: u64, base: u64 },
+    Pointers { table: u64 },
+}
+
+impl Table {
+    fn start(self) -> u64 {
+        match self {
+            Self::Distances { table, .. } | Self::Pointers { table } => table,
+        }
+    }
+}
+
+struct Limits<'a, 'b> {
+    descent: &'a Descent<'b>,
+    predecessors: BTreeMap<u64, Vec<u64>>,
+    ends: BTreeSet<u64>,
+}
+
+/// How far before a jump its comparison is looked for, in stretches.
+const FAR: usize = 12;
+/// The most entries of a table whose size is not known.
+const MOST_ENTRIES: u64 = 4096;
+
+impl Limits<'_, '_> {
+    fn targets(&self, start: u64, jump: u64, table: Table) -> Vec<u64> {
+        let bound = self.bound(start);
+        let (first, width) = match table {
+            Table::Distances { table, .. } => (table, 4),
+            Table::Pointers { table } => (table, 8),
+        };
+        let next_table = self.ends.range(first + 1..).next().copied().unwrap_or(u64::MAX);
+        let function = self.descent.frame_of(jump);
+        let mut targets = Vec::new();
+        for entry in 0..bound.unwrap_or(MOST_ENTRIES).min(MOST_ENTRIES) {
+            let place = first.wrapping_add(width * entry);
+            if bound.is_none() && place >= next_table {
+                break;
+            }
+            let target = match table {
+                Table::Distances { base, .. } => {
+                    let distance = self.descent.loaded.half(place);
+                    distance.map(|it| base.wrapping_add_signed(i64::from(it)))
+                }
+                Table::Pointers { .. } => self.descent.loaded.pointer(place),
+            };
+            let Some(target) = target else { break };
+            let in_function = function.is_none_or(|it| (it.start..it.end).contains(&target));
+            let is_right = self.descent.loaded.is_code(target)
+                && !self.descent.is_inside_an_instruction(target)
+                && (in_function || (bound.is_some() && width == 4));
+            if !is_right {
+                break;
+            }
+            targets.push(target);
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        targets
+    }
+
+    /// How many entries the comparison before a jump lets through.
+    fn bound(&self, start: u64) -> Option<u64> {
+        let mut at = start;
+        for _ in 0..FAR {
+            let [before] = self.predecessors.get(&at)?[..] else { return None };
+            let stretch = &self.descent.stretches[&before];
+            if let Flow::Branch(target) = &stretch.flow {
+                let taken = *target == Goto::Code(at);
+                let branch = decode(self.descent.loaded, stretch.last)?;
+                let more = match (branch.mnemonic(), taken) {
+                    (Mnemonic::Ja, false) | (Mnemonic::Jbe, true) => Some(1),
+                    (Mnemonic::Jae, false) | (Mnemonic::Jb, true) => Some(0),
+                    _ => None,
+                };
+                if let Some(more) = more {
+                    return Some(self.compared(before, stretch)?.saturating_add(more));
+                }
+            }
+            at = before;
+        }
+        None
+    }
+
+    /// The constant that the last comparison of a stretch has.
+    fn compared(&self, start: u64, stretch: &Stretch) -> Option<u64> {
+        let mut found = None;
+        let mut address = start;
+        while address < stretch.last {
+            let instruction = decode(self.descent.loaded, address)?;
+            if instruction.mnemonic() == Mnemonic::Cmp {
+                let kind = instruction.op1_kind();
+                let is_constant = !matches!(kind, OpKind::Register | OpKind::Memory);
+                found = is_constant.then(|| instruction.immediate(1) & 0xffff_ffff);
+            }
+            address = instruction.next_ip();
+        }
+        found
+    }
+}

@@ -1,0 +1,263 @@
+//! Starting a program and stopping it where its code begins.
+//!
+//! The dynamic linker has done its work then: libraries are there, and what the
+//! file asks to be written into it has been.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::errno::Errno;
+use nix::libc::user_regs_struct;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::personality::{self, Persona};
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::sys;
+use crate::Error;
+use crate::code::Code;
+
+/// What to run.
+pub struct Launch<'a> {
+    /// The executable.
+    pub executable: &'a Path,
+    /// The name it is started under.
+    pub name: &'a OsStr,
+    /// Its arguments.
+    pub arguments: &'a [OsString],
+    /// What it reads; inherited if nothing is said.
+    pub input: Option<File>,
+    /// Where it prints to; inherited if nothing is said.
+    pub output: Option<Stdio>,
+    /// Where it complains to; inherited if nothing is said.
+    pub errors: Option<Stdio>,
+}
+
+/// A program that is being traced, stopped. Dropping it ends the program.
+pub struct Tracee {
+    pub(super) pid: Pid,
+    child: Child,
+    pub(super) memory: File,
+    executable: PathBuf,
+    /// What to add to the addresses of the file.
+    pub bias: u64,
+    pub(super) is_gone: bool,
+}
+
+impl Drop for Tracee {
+    fn drop(&mut self) {
+        if !self.is_gone {
+            let _ = self.child.kill();
+            // It may have more to say before it is gone.
+            while let Ok(status) = waitpid(self.pid, Some(WaitPidFlag::__WALL)) {
+                if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                    break;
+                }
+                let _ = ptrace::cont(self.pid, None);
+            }
+        }
+    }
+}
+
+/// The instruction that stops.
+pub(super) const BREAKPOINT: u8 = 0xcc;
+
+impl Launch<'_> {
+    /// Starts the program and stops it at its entry point.
+    pub fn start(self, code: &Code) -> Result<Tracee, Error> {
+        let executable = self.executable.to_owned();
+        refuse_privileges(&executable)?;
+        stay_on_one_core();
+        if let Ok(persona) = personality::get() {
+            // Inherited by the program; of no consequence for this process.
+            let _ = personality::set(persona | Persona::ADDR_NO_RANDOMIZE);
+        }
+        let mut command = Command::new(self.executable);
+        command.arg0(self.name).args(self.arguments);
+        if let Some(input) = self.input {
+            command.stdin(input);
+        }
+        if let Some(output) = self.output {
+            command.stdout(output);
+        }
+        if let Some(errors) = self.errors {
+            command.stderr(errors);
+        }
+        let child = sys::spawn_traced(&mut command)
+            .map_err(|source| Error::Start { path: executable.clone(), source })?;
+        let pid = Pid::from_raw(child.id() as i32);
+        let wrong = |what: &str| Error::Trace { path: executable.clone(), what: what.to_owned() };
+        match waitpid(pid, Some(WaitPidFlag::__WALL)) {
+            Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => {}
+            _ => return Err(wrong("it did not stop when it was started")),
+        }
+        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let memory = memory.map_err(|error| wrong(&format!("its memory is closed: {error}")));
+        let mut tracee = Tracee {
+            pid,
+            child,
+            memory: match memory {
+                Ok(memory) => memory,
+                Err(error) => {
+                    let _ = ptrace::kill(pid);
+                    return Err(error);
+                }
+            },
+            executable: executable.clone(),
+            bias: 0,
+            is_gone: false,
+        };
+        let options = ptrace::Options::PTRACE_O_EXITKILL
+            | ptrace::Options::PTRACE_O_TRACEEXIT
+            | ptrace::Options::PTRACE_O_TRACEFORK
+            | ptrace::Options::PTRACE_O_TRACEVFORK
+            | ptrace::Options::PTRACE_O_TRACECLONE
+            | ptrace::Options::PTRACE_O_TRACEEXEC;
+        ptrace::setoptions(pid, options).map_err(|error| tracee.failed(error))?;
+        let entry = code.blocks[code.routines[code.entry].head].start;
+        let loaded = entry_in_memory(pid).ok_or_else(|| wrong("its entry point is not known"))?;
+        tracee.bias = loaded.wrapping_sub(entry);
+        tracee.run_to(loaded)?;
+        Ok(tracee)
+    }
+}
+
+/// The kernel gives a program that is traced no privileges: it would be another.
+fn refuse_privileges(path: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let Ok(data) = path.metadata() else { return Ok(()) };
+    let mode = data.permissions().mode();
+    let root = nix::unistd::geteuid().is_root();
+    let gains = (mode & 0o4000 != 0 && data.uid() != nix::unistd::geteuid().as_raw() && !root)
+        || (mode & 0o2000 != 0 && data.gid() != nix::unistd::getegid().as_raw() && !root);
+    if gains {
+        return Err(Error::Trace {
+            path: path.to_owned(),
+            what: "it is set-user-id or set-group-id, and a traced program gets no privileges: \
+                   trace a copy, or as its owner"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Keeps this thread, and what it starts, on the core it is on.
+fn stay_on_one_core() {
+    let own = Pid::from_raw(0);
+    let Ok(allowed) = sched_getaffinity(own) else { return };
+    let is_allowed = |core: &usize| allowed.is_set(*core).unwrap_or(false);
+    let Some(core) = (0..CpuSet::count()).find(is_allowed) else { return };
+    let mut one = CpuSet::new();
+    if one.set(core).is_ok() {
+        let _ = sched_setaffinity(own, &one);
+    }
+}
+
+/// `AT_ENTRY` of the auxiliary vector (`getauxval(3)`).
+fn entry_in_memory(pid: Pid) -> Option<u64> {
+    const AT_ENTRY: u64 = 9;
+    let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+    let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
+    let mut pairs =
+        vector.chunks_exact(16).filter_map(|it| Some((word(&it[..8])?, word(&it[8..])?)));
+    pairs.find(|&(kind, _)| kind == AT_ENTRY).map(|(_, value)| value)
+}
+
+impl Tracee {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.pid.as_raw() as u32
+    }
+
+    pub(super) fn executable(&self) -> &Path {
+        &self.executable
+    }
+
+    pub(super) fn failed(&self, error: Errno) -> Error {
+        let what = match error {
+            Errno::EPERM => "the system forbids ptrace: see kernel.yama.ptrace_scope, and \
+                             whether a container's seccomp profile allows it"
+                .to_owned(),
+            Errno::ESRCH => "it was ended from outside".to_owned(),
+            other => other.desc().to_lowercase(),
+        };
+        Error::Trace { path: self.executable.clone(), what }
+    }
+
+    pub(super) fn wrong(&self, what: impl Into<String>) -> Error {
+        Error::Trace { path: self.executable.clone(), what: what.into() }
+    }
+
+    pub(super) fn registers(&self) -> Result<user_regs_struct, Error> {
+        ptrace::getregs(self.pid).map_err(|error| self.failed(error))
+    }
+
+    pub(super) fn set_registers(&self, registers: user_regs_struct) -> Result<(), Error> {
+        ptrace::setregs(self.pid, registers).map_err(|error| self.failed(error))
+    }
+
+    pub(super) fn wait(&self) -> Result<WaitStatus, Error> {
+        loop {
+            match waitpid(self.pid, Some(WaitPidFlag::__WALL)) {
+                Err(Errno::EINTR) => {}
+                other => return other.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        self.memory.read_exact_at(bytes, address).map_err(|error| self.unreadable(address, error))
+    }
+
+    /// Writes into its memory, whatever the protection there is.
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.memory.write_all_at(bytes, address).map_err(|error| self.unreadable(address, error))
+    }
+
+    fn unreadable(&self, address: u64, error: io::Error) -> Error {
+        self.wrong(format!("its memory at {address:#x} is closed: {error}"))
+    }
+
+    /// Puts a breakpoint; the byte that was there.
+    pub(super) fn put_breakpoint(&self, address: u64) -> Result<u8, Error> {
+        let mut byte = [0];
+        self.read(address, &mut byte)?;
+        self.write(address, &[BREAKPOINT])?;
+        Ok(byte[0])
+    }
+
+    /// Runs until it comes to an address.
+    fn run_to(&mut self, address: u64) -> Result<(), Error> {
+        let byte = self.put_breakpoint(address)?;
+        let mut signal = None;
+        loop {
+            ptrace::cont(self.pid, signal).map_err(|error| self.failed(error))?;
+            signal = None;
+            match self.wait()? {
+                WaitStatus::Stopped(_, Signal::SIGTRAP) => break,
+                WaitStatus::Stopped(_, other) => signal = Some(other),
+                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+                    self.is_gone = true;
+                    return Err(self.wrong(
+                        "it ended before its own code began: a library may be missing, run it by itself",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let mut registers = self.registers()?;
+        if registers.rip != address + 1 {
+            return Err(self.wrong("it stopped before its own code began"));
+        }
+        self.write(address, &[byte])?;
+        registers.rip = address;
+        self.set_registers(registers)
+    }
+}

@@ -1,0 +1,143 @@
+//! Which blocks a program passes, one instruction after another.
+//!
+//! The slow and obvious twin of everything that observes less. Instructions of the
+//! executable are stepped through one by one; in libraries the program runs freely
+//! until it comes back, which it can only where a call returns, at a function whose
+//! address is known to others, or where an exception lands: breakpoints are there.
+//!
+//! What was executed is compared with what was found in the file: an instruction
+//! that is in no block is an error.
+
+use std::collections::HashMap;
+
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::WaitStatus;
+
+use super::Tracee;
+use super::children::{self, Change};
+use super::launch::BREAKPOINT;
+use crate::Error;
+use crate::code::{Code, Exit};
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// It became another program.
+    Replaced,
+}
+
+/// An address that is in no code.
+const NOWHERE: u64 = u64::MAX;
+
+/// Runs to the end and gives each block that begins to `visit`, in order.
+pub fn blocks(
+    tracee: &mut Tracee,
+    code: &Code,
+    mut visit: impl FnMut(usize) -> Result<(), Error>,
+) -> Result<Ended, Error> {
+    let bytes = put_breakpoints(tracee, code)?;
+    let by_address: HashMap<u64, u8> =
+        bytes.iter().map(|(place, &byte)| (place.wrapping_add(tracee.bias), byte)).collect();
+    let (low, high) = match (code.blocks.first(), code.blocks.last()) {
+        (Some(first), Some(last)) => (first.start, last.end),
+        _ => (0, 0),
+    };
+    let mut deliver: Option<Signal> = None;
+    let mut at = super::sys::program_counter(tracee.pid).map_err(|error| tracee.failed(error))?;
+    let mut current = None;
+    loop {
+        let place = at.wrapping_sub(tracee.bias);
+        let is_inside = (low..high).contains(&place) && !code.is_stub(place);
+        if is_inside {
+            let begun = code.block_at(place);
+            if let Some(block) = begun {
+                current = Some(block);
+                visit(block)?;
+            }
+            let is_known = begun.is_some()
+                || current.is_some_and(|it| {
+                    let block = &code.blocks[it];
+                    block.start <= place && place < block.end
+                });
+            if !is_known {
+                return Err(tracee.wrong(format!("{place:#x} was executed and is in no block")));
+            }
+        }
+        // A breakpoint that is there for the way back is no instruction to step.
+        let hidden = bytes.get(&place).copied();
+        if let Some(byte) = hidden.filter(|_| is_inside) {
+            tracee.write(at, &[byte])?;
+        }
+        let outside = !is_inside && !code.is_stub(place);
+        let moved = if outside {
+            ptrace::cont(tracee.pid, deliver.take())
+        } else {
+            ptrace::step(tracee.pid, deliver.take())
+        };
+        moved.map_err(|error| tracee.failed(error))?;
+        match tracee.wait()? {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            WaitStatus::Stopped(_, signal) => deliver = Some(signal),
+            WaitStatus::Exited(_, status) => {
+                tracee.is_gone = true;
+                return Ok(Ended::Exited(status));
+            }
+            WaitStatus::Signaled(_, signal, _) => {
+                tracee.is_gone = true;
+                return Ok(Ended::Killed(signal as i32));
+            }
+            WaitStatus::PtraceEvent(_, _, event) => {
+                match children::on_event(tracee, event, &by_address)? {
+                    Change::Replaced => return Ok(Ended::Replaced),
+                    Change::Ending => {
+                        at = NOWHERE;
+                        continue;
+                    }
+                    Change::None => {}
+                }
+            }
+            _ => {}
+        }
+        let Ok(counter) = super::sys::program_counter(tracee.pid) else { continue };
+        if hidden.is_some() && is_inside {
+            tracee.write(at, &[BREAKPOINT])?;
+        }
+        let before = at;
+        at = counter;
+        if deliver.is_none() && outside && bytes.contains_key(&at.wrapping_sub(tracee.bias + 1)) {
+            at -= 1;
+            super::sys::set_program_counter(tracee.pid, at)
+                .map_err(|error| tracee.failed(error))?;
+        } else if at == before {
+            // A repeated instruction, or a signal before it: the block goes on.
+            current = current.or_else(|| code.block_around(at.wrapping_sub(tracee.bias)));
+        }
+    }
+}
+
+/// Breakpoints where the program can come back from elsewhere.
+fn put_breakpoints(tracee: &Tracee, code: &Code) -> Result<HashMap<u64, u8>, Error> {
+    let mut places = Vec::new();
+    for block in &code.blocks {
+        if let Exit::Call(_, Some(back)) = block.exit {
+            places.push(code.blocks[back].start);
+        }
+        if block.pad {
+            places.push(block.start);
+        }
+    }
+    let taken = code.routines.iter().filter(|routine| routine.taken);
+    places.extend(taken.map(|routine| code.blocks[routine.head].start));
+    let mut bytes = HashMap::new();
+    for place in places {
+        if let std::collections::hash_map::Entry::Vacant(entry) = bytes.entry(place) {
+            entry.insert(tracee.put_breakpoint(place.wrapping_add(tracee.bias))?);
+        }
+    }
+    Ok(bytes)
+}

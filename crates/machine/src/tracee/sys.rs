@@ -1,0 +1,59 @@
+//! What takes unsafe code: a child that asks to be traced before it becomes the
+//! program, and words of its registers one at a time.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+
+/// Starts a program that stops before its first instruction.
+pub(super) fn spawn_traced(command: &mut Command) -> io::Result<Child> {
+    let trace_me = || ptrace::traceme().map_err(io::Error::from);
+    // SAFETY: between fork and exec only system calls are allowed, and this is
+    // one; it neither allocates nor takes locks.
+    unsafe { command.pre_exec(trace_me) };
+    command.spawn()
+}
+
+/// Where the program counter is in `struct user`.
+const RIP: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
+
+/// The program counter of a stopped thread.
+#[inline]
+pub(super) fn program_counter(thread: Pid) -> Result<u64, Errno> {
+    let mut word: libc::c_long = 0;
+    // SAFETY: with glibc's `ptrace` the kernel's word is the result; with the
+    // system call itself, as here, it is stored where the last argument points,
+    // which is a word of ours.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::c_long::from(libc::PTRACE_PEEKUSER as i32),
+            libc::c_long::from(thread.as_raw()),
+            RIP,
+            &raw mut word,
+        )
+    };
+    Errno::result(result).map(|_| word as u64)
+}
+
+/// Sets the program counter of a stopped thread.
+#[inline]
+pub(super) fn set_program_counter(thread: Pid, address: u64) -> Result<(), Errno> {
+    // SAFETY: no memory of this process takes part.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::c_long::from(libc::PTRACE_POKEUSER as i32),
+            libc::c_long::from(thread.as_raw()),
+            RIP,
+            address,
+        )
+    };
+    Errno::result(result).map(drop)
+}

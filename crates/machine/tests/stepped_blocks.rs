@@ -1,0 +1,179 @@
+//! Blocks found in executables, against what a processor executes of them: every
+//! instruction is in a block that is known, and every block is followed by one
+//! that its exit allows.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use backtrail_machine::Error;
+use backtrail_machine::code::{Callee, Code, Exit};
+use backtrail_machine::tracee::single_step::{self, Ended};
+use backtrail_machine::tracee::{Launch, Tracee};
+
+struct Stepped {
+    ended: Ended,
+    blocks: u64,
+    different: usize,
+}
+
+fn start(code: &Code, program: &Path, arguments: &[&str], input: Option<File>) -> Tracee {
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    let launch = Launch {
+        executable: program,
+        name: OsStr::new(program.file_name().unwrap()),
+        arguments: &arguments,
+        input: Some(input.unwrap_or_else(|| File::open("/dev/null").unwrap())),
+        output: Some(Stdio::null()),
+        errors: None,
+    };
+    launch.start(code).unwrap()
+}
+
+/// Whether `next` may come after `block`.
+fn may_follow(code: &Code, backs: &BTreeSet<usize>, block: usize, next: usize) -> bool {
+    let from_outside = backs.contains(&next)
+        || code.blocks[next].pad
+        || code.routines[code.blocks[next].routine].head == next
+            && code.routines[code.blocks[next].routine].taken;
+    let called = |callee: &Callee| match callee {
+        Callee::Routine(routine) => code.routines[*routine].head == next,
+        Callee::External(_) | Callee::Pointer => from_outside,
+    };
+    match &code.blocks[block].exit {
+        Exit::Blocks(blocks) => blocks.contains(&next),
+        Exit::BlockOrTail(one, callee) => *one == next || called(callee),
+        Exit::Call(callee, _) | Exit::Tail(callee) => called(callee),
+        Exit::Return => from_outside,
+        Exit::Nothing => false,
+    }
+}
+
+fn step(program: &Path, arguments: &[&str], input: Option<File>) -> Stepped {
+    let code = Code::of_file(program).unwrap();
+    let backs: BTreeSet<usize> = code
+        .blocks
+        .iter()
+        .filter_map(|block| match block.exit {
+            Exit::Call(_, back) => back,
+            _ => None,
+        })
+        .collect();
+    let mut tracee = start(&code, program, arguments, input);
+    let (mut blocks, mut seen) = (0, BTreeSet::new());
+    let mut last: Option<usize> = None;
+    let ended = single_step::blocks(&mut tracee, &code, |block| {
+        if let Some(last) = last {
+            let (from, to) = (&code.blocks[last], code.blocks[block].start);
+            assert!(
+                may_follow(&code, &backs, last, block),
+                "{}: {to:#x} followed {:#x}–{:#x}, which ends with {:?}",
+                program.display(),
+                from.start,
+                from.last,
+                from.exit,
+            );
+        }
+        last = Some(block);
+        blocks += 1;
+        seen.insert(block);
+        Ok::<(), Error>(())
+    });
+    Stepped { ended: ended.unwrap(), blocks, different: seen.len() }
+}
+
+fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/code").join(source);
+    let program = folder.join(format!("{compiler}{}", options.concat()));
+    let done = Command::new(compiler)
+        .args(options)
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .status()
+        .expect("the compiler is installed");
+    assert!(done.success(), "{compiler} {options:?}");
+    program
+}
+
+const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
+
+#[test]
+fn code_of_gcc_and_clang_is_found_at_every_level() {
+    let folder = tempfile::tempdir().unwrap();
+    for compiler in ["gcc", "clang-19"] {
+        for level in LEVELS {
+            for kind in ["-pie", "-no-pie"] {
+                let code = if kind == "-pie" { "-fPIE" } else { "-fno-pie" };
+                let options = [level, kind, code, "-s"];
+                let program = compile(folder.path(), compiler, "shapes.c", &options);
+                let expected = Command::new(&program).stdout(Stdio::null()).status().unwrap();
+                let stepped = step(&program, &[], None);
+                assert_eq!(stepped.ended, Ended::Exited(expected.code().unwrap()), "{options:?}");
+                assert!(stepped.blocks > 400, "{compiler} {options:?}: {}", stepped.blocks);
+                assert!(stepped.different > 60, "{compiler} {options:?}: {}", stepped.different);
+            }
+        }
+    }
+}
+
+#[test]
+fn code_that_throws_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("clang++-19", "-O1")] {
+        let program = compile(folder.path(), compiler, "throws.cc", &[level, "-s"]);
+        let code = Code::of_file(&program).unwrap();
+        assert!(code.blocks.iter().filter(|block| block.pad).count() > 3);
+        let stepped = step(&program, &[], None);
+        assert_eq!(stepped.ended, Ended::Exited(0));
+    }
+}
+
+/// What Debian installs, stripped as it is.
+#[test]
+fn installed_programs_are_found() {
+    let commands = "true;ls -l /usr;sort /etc/passwd;sed -n s/a/b/p /etc/passwd;\
+                    grep -n ro*t /etc/passwd;gzip -c /etc/group;mawk {print($1)} /etc/group;\
+                    find /etc/apt;xz --version;expr 3 + 4;date;diff /etc/passwd /etc/group";
+    let commands = std::env::var("BACKTRAIL_STEPPED").unwrap_or_else(|_| commands.to_owned());
+    for command in commands.split(';') {
+        let mut words = command.split_whitespace();
+        let name = words.next().unwrap();
+        let program = Path::new("/usr/bin").join(name).canonicalize().unwrap();
+        let arguments: Vec<&str> = words.collect();
+        let code = Code::of_file(&program).unwrap();
+        let stepped = step(&program, &arguments, None);
+        println!(
+            "{name}: {} routines, {} blocks, {} computed jumps assumed to be calls; \
+             {} blocks executed, {} of them different",
+            code.routines.len(),
+            code.blocks.len(),
+            code.open_jumps.len(),
+            stepped.blocks,
+            stepped.different,
+        );
+        assert!(matches!(stepped.ended, Ended::Exited(0 | 1)), "{command}: {:?}", stepped.ended);
+    }
+}
+
+#[test]
+fn damaged_files_are_refused_or_read_without_harm() {
+    let bytes = std::fs::read("/usr/bin/true").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged");
+    for round in 0..60usize {
+        let mut damaged = bytes.clone();
+        let cut = bytes.len() * (round % 12 + 1) / 12;
+        for step in 0..=round {
+            let place = (step * 7919 + round * 104_729) % damaged.len();
+            damaged[place] = damaged[place].wrapping_mul(31).wrapping_add(round as u8);
+        }
+        damaged.truncate(cut);
+        std::fs::write(&path, &damaged).unwrap();
+        if let Ok(code) = Code::of_file(&path) {
+            assert!(code.blocks.windows(2).all(|pair| pair[0].start < pair[1].start));
+        }
+    }
+}
