@@ -52,3 +52,61 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: Mode) -> Result<(), Error> {
     };
     write().map_err(Error::write(path))
 }
+
+/// A file that is written bit by bit and appears under its name when it is
+/// finished. What is not a regular file is written to directly.
+pub struct WholeFile {
+    file: std::io::BufWriter<fs::File>,
+    /// Where it is until then, and where it goes.
+    waiting: Option<(tempfile::TempPath, std::path::PathBuf)>,
+    mode: Mode,
+    path: std::path::PathBuf,
+}
+
+impl WholeFile {
+    /// Begins a file.
+    pub fn create(path: &Path, mode: Mode) -> Result<Self, Error> {
+        let create = || -> std::io::Result<Self> {
+            let existing = fs::metadata(path).ok();
+            let (file, waiting) = if existing.is_some_and(|existing| !existing.is_file()) {
+                (fs::File::options().write(true).open(path)?, None)
+            } else {
+                let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+                let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let file = tempfile::Builder::new()
+                    .prefix(".backtrail-")
+                    .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+                let (file, place) = file.into_parts();
+                (file, Some((place, target)))
+            };
+            let file = std::io::BufWriter::with_capacity(1 << 16, file);
+            Ok(Self { file, waiting, mode, path: path.to_owned() })
+        };
+        create().map_err(Error::write(path))
+    }
+
+    /// Puts the file in its place.
+    pub fn finish(mut self) -> Result<(), Error> {
+        let mut finish = || -> std::io::Result<()> {
+            self.file.flush()?;
+            if let Some((place, target)) = self.waiting.take() {
+                let permissions = Permissions::from_mode(mode_bits(self.mode));
+                self.file.get_ref().set_permissions(permissions)?;
+                place.persist(target).map_err(|error| error.error)?;
+            }
+            Ok(())
+        };
+        let result = finish();
+        result.map_err(Error::write(&self.path))
+    }
+}
+
+impl std::io::Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}

@@ -2,6 +2,7 @@
 
 pub mod copies;
 pub mod plan;
+pub mod trace;
 
 use std::path::PathBuf;
 
@@ -52,7 +53,9 @@ pub enum Command {
     Info(Info),
     /// Derive an executable with probes.
     Instrument(Instrument),
-    /// Walk the blocks that a run logged.
+    /// Run a program and keep which blocks it executed, in order.
+    Trace(trace::Trace),
+    /// Walk a trace, or the blocks that a run logged.
     Show(Show),
     /// Run a program and count its paths.
     Profile(Profile),
@@ -191,7 +194,9 @@ fn scheme(word: &str) -> Result<Scheme, String> {
 /// `backtrail show`
 #[derive(Debug, Args)]
 pub struct Show {
-    /// A folder of records ($BACKTRAIL_DIR), or one process's folder in it.
+    /// A trace (PROG.bttrace), a folder of records of a block log
+    /// ($BACKTRAIL_DIR), or one process's folder in it.
+    #[arg(value_name = "FILE|DIR")]
     pub record: PathBuf,
     /// Begin with this event of each thread.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -205,7 +210,7 @@ pub struct Show {
     /// Show only blocks of functions with such names.
     #[arg(long, value_name = "GLOB")]
     pub function: Option<String>,
-    /// The variant that ran, if it is no longer where it was.
+    /// The variant that ran, if it is no longer where it was (DIR).
     #[arg(long, value_name = "EXE")]
     pub exe: Option<PathBuf>,
     /// Print JSON, a line each (schema backtrail.show/1).

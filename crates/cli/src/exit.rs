@@ -69,6 +69,17 @@ fn code_of_build(error: &Error) -> u8 {
     }
 }
 
+fn code_of_trace(error: &backtrail_trace::Error) -> u8 {
+    use backtrail_trace::Error;
+    match error {
+        Error::Diverged(_) => DIVERGED,
+        Error::Write { .. } => WRITE,
+        Error::Limit { .. } => USAGE,
+        Error::Graph(_) | Error::Plan(_) => BUG,
+        _ => INPUT,
+    }
+}
+
 /// The exit code that `error` stands for.
 pub fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<Error>() {
@@ -79,6 +90,9 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     }
     if let Some(backtrail_machine::Error::Live { .. }) = error.downcast_ref() {
         return ENGINE;
+    }
+    if let Some(error) = error.downcast_ref::<backtrail_trace::Error>() {
+        return code_of_trace(error);
     }
     if error.is::<Unreadable>() || error.is::<backtrail_machine::Error>() {
         return INPUT;

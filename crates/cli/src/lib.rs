@@ -75,6 +75,7 @@ fn run(line: Line) -> anyhow::Result<u8> {
     match line.command {
         Command::Info(args) => verbs::info::run(&args),
         Command::Instrument(args) => verbs::instrument::run(&args, line.quiet),
+        Command::Trace(args) => verbs::trace::run(&args, line.quiet),
         Command::Show(args) => verbs::show::run(&args),
         Command::Profile(args) => verbs::profile::run(&args, line.quiet),
         Command::Plan(args) => verbs::plan::run(&args),

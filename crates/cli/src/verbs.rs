@@ -13,3 +13,4 @@ pub mod paths;
 pub mod plan;
 pub mod profile;
 pub mod show;
+pub mod trace;

@@ -22,10 +22,12 @@
 //! ```
 
 mod events;
+mod frames;
 mod process;
 mod program_map;
 
 pub use events::{Event, Events, Summary};
+pub use frames::LogFrames;
 pub use process::{Gap, Process, Range};
 pub use program_map::{ProgramMap, Step};
 

@@ -18,6 +18,8 @@
 //! | [`witness_tree`], [`planning`] | profiles that do, and are cheap |
 //! | [`lower_bound`] | what no plan can stay below |
 //! | [`rebuild`] | from partial traces to the trace |
+//! | [`places`] | numbers and names for the blocks of a program |
+//! | [`file`](mod@file) | a trace on disk, compressed, to be read from anywhere |
 //!
 //! From a program to its trace:
 //!
@@ -68,10 +70,12 @@
 mod bit_rows;
 pub mod block_log;
 pub mod distribution;
+pub mod file;
 pub mod first_witness;
 pub mod icfg;
 pub mod lower_bound;
 mod obstacle_packing;
+pub mod places;
 pub mod planning;
 pub mod realizability;
 pub mod rebuild;
@@ -174,6 +178,27 @@ pub enum Error {
         needed: usize,
         /// How many there may be.
         limit: usize,
+    },
+    /// A trace file that is not what was written.
+    #[error("the trace file is corrupt: {0}; trace the program again")]
+    CorruptTrace(&'static str),
+    /// A trace file without its end.
+    #[error("the trace file was not finished, or was cut: trace the program again")]
+    UnfinishedTrace,
+    /// A trace file of another version.
+    #[error(
+        "the trace file has format version {0}, this backtrail reads version {version}: \
+         read it with the backtrail that wrote it",
+        version = file::VERSION
+    )]
+    UnsupportedTrace(u32),
+    /// The bytes could not be put anywhere.
+    #[error("the {what} cannot be written: {source}")]
+    Write {
+        /// Which file.
+        what: &'static str,
+        /// Why.
+        source: std::io::Error,
     },
     /// The bytes could not be had.
     #[error("the {what} cannot be read: {source}")]

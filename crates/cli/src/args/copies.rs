@@ -16,6 +16,17 @@ pub struct Copies {
     /// How the paths are divided among them.
     #[arg(long, value_enum, default_value_t = Strategy::Adaptive)]
     pub strategy: Strategy,
+    /// How they run.
+    #[command(flatten)]
+    pub running: Running,
+    /// Keep the variants of the copies in this folder.
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub keep: Option<PathBuf>,
+}
+
+/// How several runs of a program are kept apart, and where they are.
+#[derive(Debug, Args)]
+pub struct Running {
     /// How copies are kept from seeing each other's files.
     #[arg(long, value_enum, default_value_t = Isolate::Auto)]
     pub isolate: Isolate,
@@ -29,9 +40,6 @@ pub struct Copies {
     /// the working directory].
     #[arg(long, value_name = "DIR")]
     pub slurm_dir: Option<PathBuf>,
-    /// Keep the variants of the copies in this folder.
-    #[arg(long, value_name = "DIR", hide = true)]
-    pub keep: Option<PathBuf>,
 }
 
 /// How paths can be divided among copies.

@@ -1,6 +1,6 @@
 //! `backtrail profile`: runs a program and writes its path profile.
 
-mod copies;
+pub mod copies;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,13 @@ use crate::verbs::instrument::derive;
 
 /// Runs the verb. Leaves as the program did, if everything else went well.
 pub fn run(args: &args::Profile, quiet: bool) -> anyhow::Result<u8> {
-    let result = collect(args, quiet);
-    if let Some(path) = &args.status {
+    leave(collect(args, quiet), args.status.as_deref())
+}
+
+/// Leaves as the program did, if everything else went well; `path` is told how
+/// it went.
+pub fn leave(result: anyhow::Result<ExitStatus>, path: Option<&Path>) -> anyhow::Result<u8> {
+    if let Some(path) = path {
         let ours = match &result {
             Ok(_) => 0,
             Err(error) => crate::exit::code_of(error),
@@ -56,14 +61,14 @@ fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
             "{path} is a variant; give the program it was made from"
         )));
     }
-    let output = args.output.clone().unwrap_or_else(|| default_output(&args.program));
+    let output = args.output.clone().unwrap_or_else(|| default_output(&args.program, EXTENSION));
     // Found out before the program runs.
     local::check_executable(&args.program)?;
     check_writable(&output)?;
     let counting = PathCounting::new(&args.counting, &carried)?;
     let scratch = tempfile::Builder::new().prefix("backtrail-profile-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
-    let several = args.copies.copies > 1 || args.copies.engine != Engine::Local;
+    let several = args.copies.copies > 1 || args.copies.running.engine != Engine::Local;
     let (status, profile) = match several {
         true => copies::collect(args, &carried, &counting, scratch.path(), quiet)?,
         false => collect_one(args, &carried, &counting, scratch.path(), quiet)?,
@@ -102,7 +107,7 @@ fn collect_one(
 }
 
 /// A program that ran and left no record.
-fn recorded_nothing(program: &Path, scratch: &Path) -> Unreadable {
+pub fn recorded_nothing(program: &Path, scratch: &Path) -> Unreadable {
     Unreadable(format!(
         "{} ran and recorded nothing: no function that counts was entered, or the disk under {} \
          is full or read-only",
@@ -111,14 +116,15 @@ fn recorded_nothing(program: &Path, scratch: &Path) -> Unreadable {
     ))
 }
 
-fn default_output(program: &Path) -> PathBuf {
+/// `PROG.EXTENSION` in the working directory.
+pub fn default_output(program: &Path, extension: &str) -> PathBuf {
     let mut name = program.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{EXTENSION}"));
+    name.push(format!(".{extension}"));
     PathBuf::from(name)
 }
 
 /// Fails if there is no folder for the output, or it cannot be written to.
-fn check_writable(output: &Path) -> anyhow::Result<()> {
+pub fn check_writable(output: &Path) -> anyhow::Result<()> {
     let folder = output.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(folder)
         .with_context(|| format!("cannot write into {}", folder.display()))?;

@@ -1,4 +1,7 @@
-//! `backtrail show`: walks the blocks that a run logged, in order.
+//! `backtrail show`: walks the blocks that a run executed, in order: a trace file,
+//! or the records of a block log.
+
+mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -51,8 +54,19 @@ struct Row<'a> {
 
 /// Runs the verb.
 pub fn run(args: &args::Show) -> anyhow::Result<u8> {
-    let (processes, _) = read_processes(&args.record)?;
+    let filter = match &args.function {
+        Some(glob) => {
+            Some(Glob::new(glob).map_err(|error| Unreadable(error.to_string()))?.compile_matcher())
+        }
+        None => None,
+    };
     let mut out = BufWriter::new(io::stdout().lock());
+    if args.record.is_file() {
+        trace::run(args, filter.as_ref(), &mut out)?;
+        out.flush()?;
+        return Ok(0);
+    }
+    let (processes, _) = read_processes(&args.record)?;
     let mut opened = Vec::new();
     for record in &processes {
         opened.push(open_process(record)?);
@@ -69,12 +83,6 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
         let header = Header { schema: "backtrail.show/1", processes: rows.collect() };
         write_json(&mut out, &header)?;
     }
-    let filter = match &args.function {
-        Some(glob) => {
-            Some(Glob::new(glob).map_err(|error| Unreadable(error.to_string()))?.compile_matcher())
-        }
-        None => None,
-    };
     // Processes of one executable share what is read from it.
     let mut models: BTreeMap<PathBuf, Vec<(UnitId, Unit)>> = BTreeMap::new();
     for (record, process) in processes.iter().zip(&opened) {

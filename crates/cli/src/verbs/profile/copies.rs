@@ -58,8 +58,8 @@ pub fn collect(
         name: args.program.as_os_str(),
         arguments: &args.arguments,
         environment: &[],
-        isolation: isolation(args.copies.isolate),
-        engine: engine(&args.copies),
+        isolation: isolation(args.copies.running.isolate),
+        engine: engine(&args.copies.running),
         entry: &entry,
         listener: &listener,
     });
@@ -97,7 +97,8 @@ fn derive_all(
     derived
 }
 
-fn bar(template: &str, length: usize, quiet: bool) -> ProgressBar {
+/// A bar on a terminal.
+pub fn bar(template: &str, length: usize, quiet: bool) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -115,7 +116,8 @@ pub fn strategy(name: args::copies::Strategy) -> Strategy {
     }
 }
 
-fn isolation(name: Isolate) -> Isolation {
+/// The isolation of this name.
+pub fn isolation(name: Isolate) -> Isolation {
     match name {
         Isolate::Auto => Isolation::Auto,
         Isolate::Copy => Isolation::Copy,
@@ -124,7 +126,8 @@ fn isolation(name: Isolate) -> Isolation {
     }
 }
 
-fn engine(args: &args::copies::Copies) -> Engine {
+/// The engine that is asked for.
+pub fn engine(args: &args::copies::Running) -> Engine {
     match args.engine {
         args::copies::Engine::Local => Engine::Local,
         args::copies::Engine::Slurm => Engine::Slurm(SlurmOptions {

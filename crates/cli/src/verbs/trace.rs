@@ -1,0 +1,104 @@
+//! `backtrail trace`: runs a program and writes which blocks it executed.
+//!
+//! What a run records is decided by `--strategy` and `--witness`; whatever it is,
+//! a trace file comes out ([`backtrail_trace::file`](mod@backtrail_trace::file)).
+
+mod log;
+
+use std::path::Path;
+use std::process::ExitStatus;
+
+use backtrail_abi::UnitId;
+use backtrail_build::Error;
+use backtrail_build::carry::Carried;
+use backtrail_build::libraries::own_libraries;
+use backtrail_build::output::{Mode, WholeFile};
+use backtrail_build::variant::build_id_text;
+use backtrail_collect::local;
+use backtrail_ir::Unit;
+use backtrail_trace::file::{EXTENSION, Legend, Writer};
+use backtrail_trace::places::ProgramPlaces;
+
+use crate::args::trace::{Strategy, Trace};
+use crate::exit::Unreadable;
+use crate::verbs::profile::{check_writable, default_output, leave};
+
+/// Runs the verb. Leaves as the program did, if everything else went well.
+pub fn run(args: &Trace, quiet: bool) -> anyhow::Result<u8> {
+    leave(collect(args, quiet), args.status.as_deref())
+}
+
+fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
+    let output = args.output.clone().unwrap_or_else(|| default_output(&args.program, EXTENSION));
+    // Found out before the program runs.
+    local::check_executable(&args.program)?;
+    check_writable(&output)?;
+    let program = TracedProgram::read(&args.program)?;
+    let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
+    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    match args.strategy {
+        Strategy::Log => log::collect(args, &program, scratch.path(), &output, quiet),
+    }
+}
+
+/// Begins a trace file.
+pub fn begin_file(output: &Path) -> anyhow::Result<Writer<WholeFile>> {
+    Ok(Writer::new(WholeFile::create(output, Mode::Data)?)?)
+}
+
+/// Ends a trace file, and tells what is missing in it.
+pub fn finish_file(writer: Writer<WholeFile>, legend: Legend) -> anyhow::Result<()> {
+    for why in &legend.incomplete {
+        eprintln!("backtrail: incomplete: {why}");
+    }
+    Ok(writer.finish(legend)?.finish()?)
+}
+
+/// A program built by Backtrail, and the models of its units and of those of its
+/// own libraries.
+pub struct TracedProgram {
+    /// What it carries.
+    pub carried: Carried,
+    /// The models, the program's first.
+    pub units: Vec<(UnitId, Unit)>,
+}
+
+impl TracedProgram {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let carried = Carried::read(path)?;
+        if carried.recipe.as_ref().is_some_and(|recipe| recipe.variant.is_some()) {
+            let path = path.display();
+            anyhow::bail!(Unreadable(format!(
+                "{path} is a variant; give the program it was made from"
+            )));
+        }
+        let libraries = own_libraries(&carried)?;
+        let mut units: Vec<(UnitId, Unit)> = Vec::new();
+        for file in [&carried].into_iter().chain(libraries.values()) {
+            for unit in &file.units {
+                let model = unit.model().map_err(|damaged| Error::Damaged {
+                    path: file.path.clone(),
+                    what: format!("{}: {}", unit.meta.name, damaged.0),
+                })?;
+                let is_new = units.iter().all(|(id, _)| *id != unit.id());
+                units.extend(model.filter(|_| is_new).map(|model| (unit.id(), model)));
+            }
+        }
+        Ok(Self { carried, units })
+    }
+
+    /// Its units, with their ids.
+    pub fn models(&self) -> impl Iterator<Item = (UnitId, &Unit)> {
+        self.units.iter().map(|(id, unit)| (*id, unit))
+    }
+
+    /// What the places of its traces are called.
+    pub fn legend(&self, places: &ProgramPlaces<'_>) -> Legend {
+        let build_id = match &self.carried.build_id[..] {
+            [] => String::new(),
+            bytes => build_id_text(bytes),
+        };
+        let name = self.carried.path.file_name().unwrap_or_default().to_string_lossy();
+        places.legend(&name, &build_id)
+    }
+}
