@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counts;
+pub mod cover;
 pub mod log;
 pub mod record;
 

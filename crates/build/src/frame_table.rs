@@ -25,7 +25,9 @@ use gimli::{
     Reader as _, UnwindSection as _,
 };
 use object::read::elf::ElfFile64;
-use object::{Object as _, ObjectSection as _, SectionFlags, elf};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, elf};
+
+use crate::coverage_area;
 
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
 type Dwarf<'d> = gimli::Dwarf<Slice<'d>>;
@@ -78,7 +80,14 @@ pub fn read(bytes: &[u8], meanings: Vec<([u8; 16], Vec<u8>)>) -> Result<FrameTab
         let Some(&number) = name.and_then(|name| numbers.get(&name)) else { continue };
         reading.unit(&unit, number).map_err(corrupt)?;
     }
-    let units = meanings.into_iter().map(|(unit, meaning)| UnitFrames { unit, meaning });
+    // A linker that was told to drop local symbols has dropped these as well;
+    // then nothing is known.
+    let own = |name: &str| name.starts_with(backtrail_abi::cover::UNIT_SYMBOL_PREFIX);
+    let named = file.symbols().filter_map(|it| Some((it.name().ok()?, it.address())));
+    let symbols: BTreeMap<&str, u64> = named.filter(|(name, _)| own(name)).collect();
+    let place = |unit| symbols.get(&coverage_area::symbol(unit)[..]).copied();
+    let with_place = |(unit, meaning)| UnitFrames { unit, meaning, covered: place(unit) };
+    let units = meanings.into_iter().map(with_place);
     let code = without_overlaps(reading.found);
     Ok(FrameTable { units: units.collect(), code, ..FrameTable::default() })
 }

@@ -20,6 +20,7 @@ pub mod clang;
 pub mod codegen_args;
 pub mod compile;
 mod counter_area;
+mod coverage_area;
 mod debug_graft;
 pub mod driver;
 mod driver_args;

@@ -26,7 +26,7 @@ use crate::libraries::own_libraries;
 use crate::output::{self, Mode};
 use crate::relink::{Objects, Relink};
 use crate::stripping::Stripping;
-use crate::{Error, counter_area, frame_table, references, runtime, unit_object};
+use crate::{Error, counter_area, coverage_area, frame_table, references, runtime, unit_object};
 
 /// What to insert.
 #[derive(Clone, Copy)]
@@ -251,6 +251,8 @@ fn derive_file(
     let (done, cached) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let fingerprint = tool_fingerprint();
     let (plans, meaning) = scheme.plan(carried, recipe, &wanted)?;
+    let covered: Vec<([u8; 16], u32)> =
+        plans.iter().flatten().map(|plan| (plan.unit, plan.covered)).collect();
     let derive_one = |((index, unit), plan): ((usize, &&UnitRecord), Option<UnitPlan>)| {
         let inserted = postcard::to_stdvec(&plan).expect("serialising into memory does not fail");
         let key = frame::hash(&[&unit.meta.id, scheme.name().as_bytes(), &inserted, &fingerprint]);
@@ -293,11 +295,14 @@ fn derive_file(
         Scheme::Log => added.push(("backtrail-runtime.o", runtime::LOG)),
         Scheme::Counting(_) => added.push(("backtrail-runtime.o", runtime::COUNTS)),
     }
+    let covered = coverage_area::object(&covered);
+    added.extend(covered.as_deref().map(|object| ("backtrail-coverage.o", object)));
     added.extend(area.as_deref().map(|object| ("backtrail-counters.o", object)));
     let is_library = carried.kind == Kind::SharedLibrary;
     let is_static = carried.needed.is_empty();
     let mut options = options.to_vec();
-    if !added.is_empty() && !is_library && !is_static {
+    let has_runtime = matches!(scheme, Scheme::Log | Scheme::Counting(_));
+    if has_runtime && !is_library && !is_static {
         options.push("--export-dynamic-symbol=__backtrail_*".to_owned());
     }
     let (kept, stripping) = match meaning {

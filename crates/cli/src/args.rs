@@ -107,14 +107,22 @@ pub struct Instrument {
     /// What to insert: `empty` (rebuilt from its IR), `log` (every executed block
     /// is logged into $BACKTRAIL_DIR), `profile` (every process counts its paths
     /// in $BACKTRAIL_DIR), or what crashes are to tell of functions: `pt` (the
-    /// last paths of each live activation), `none`; for some functions `pt:GLOB`
-    /// or `GLOB=pt`, several with commas, the last that matches counts.
+    /// last paths of each live activation), `fc` (whether it was entered), `cc`
+    /// (which calls were made), `bc` (which blocks were entered), several with +;
+    /// for some functions `pt:GLOB` or `GLOB=cc+pt`, several with commas, the last
+    /// that matches counts; `none`; `realistic` (cc, and pt for the functions of
+    /// --pt-list), `full` (bc+cc+pt).
     #[arg(long, value_parser = scheme)]
     pub scheme: Scheme,
     /// How many of its last paths an activation holds, at least (pt).
     #[arg(long, value_name = "N", default_value_t = backtrail_crash::scheme::DEFAULT_PATHS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(backtrail_crash::scheme::MOST_PATHS)))]
     pub ring: u32,
+    /// Which functions to trace if the scheme is `realistic`: a file with a name
+    /// on each line (# begins a comment), or what `autopsy --json` wrote, of which
+    /// the functions on stacks are taken. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub pt_list: Vec<PathBuf>,
     /// Where to write the variant [default: PROG.SCHEME].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
@@ -184,7 +192,7 @@ fn scheme(word: &str) -> Result<Scheme, String> {
         "empty" => Ok(Scheme::Empty),
         "log" => Ok(Scheme::Log),
         "profile" => Ok(Scheme::Profile),
-        _ => match backtrail_crash::scheme::Scheme::parse(word, 1) {
+        _ => match backtrail_crash::scheme::Scheme::parse(word, 1, &[]) {
             Ok(_) => Ok(Scheme::Tracing(word.to_owned())),
             Err(why) => Err(format!("{why} (or empty, log or profile)")),
         },

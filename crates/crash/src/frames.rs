@@ -12,6 +12,7 @@ use backtrail_ir::{Block, Callee, Func, Unit};
 use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, RecordPlace};
 use backtrail_profile::function_graph::Piece;
 
+use crate::covered::{Covered, CoveredMeaning};
 use crate::traced::{FunctionMeaning, Told, TracedPaths};
 use crate::unit_plan::UnitMeaning;
 use crate::{Error, Unread};
@@ -79,14 +80,17 @@ pub struct Recovered {
 
 /// The records of a module.
 pub struct Frames {
-    table: FrameTable,
-    units: Vec<UnitState>,
+    pub(crate) table: FrameTable,
+    pub(crate) units: Vec<UnitState>,
 }
 
-struct UnitState {
-    id: [u8; 16],
-    model: Option<Unit>,
+pub(crate) struct UnitState {
+    pub(crate) id: [u8; 16],
+    pub(crate) model: Option<Unit>,
     meanings: BTreeMap<u32, FunctionMeaning>,
+    pub(crate) covered: BTreeMap<u32, CoveredMeaning>,
+    /// Where its bytes of coverage are in the file.
+    pub(crate) bytes: Option<u64>,
 }
 
 impl Frames {
@@ -97,10 +101,20 @@ impl Frames {
         let mut units = Vec::new();
         for unit in &table.units {
             let meaning = UnitMeaning::from_bytes(&unit.meaning).ok_or(Error::DamagedTable)?;
-            let meanings = meaning.traced.into_iter().map(|it| (it.function, it)).collect();
-            units.push(UnitState { id: unit.unit, model: model(unit.unit), meanings });
+            units.push(UnitState {
+                id: unit.unit,
+                model: model(unit.unit),
+                meanings: meaning.traced.into_iter().map(|it| (it.function, it)).collect(),
+                covered: meaning.covered.into_iter().map(|it| (it.function, it)).collect(),
+                bytes: unit.covered,
+            });
         }
         Ok(Self { table, units })
+    }
+
+    /// How many words the paths of a function take in its record.
+    pub(crate) fn path_words(&self, unit: usize, function: u32) -> u32 {
+        self.units[unit].meanings.get(&function).map_or(0, |it| it.words)
     }
 
     /// The model of a unit, if there is one.
@@ -135,15 +149,32 @@ impl Frames {
             traced: false,
             note: None,
         };
+        let covered = match unit.covered.get(&code.function) {
+            Some(meaning) => Some(Covered::with_meaning(model, meaning).ok_or_else(damaged)?),
+            None => None,
+        };
         let Some(meaning) = unit.meanings.get(&code.function) else {
-            // Pieces are blocks.
-            if let CodeKind::Piece(block) | CodeKind::Probe(block) = kind {
-                recovered.block =
-                    Some(Block::new(block as usize)).filter(|_| (block as usize) < blocks);
+            // Pieces are points, or else blocks.
+            if let CodeKind::Piece(piece) | CodeKind::Probe(piece) = kind {
+                let block = match &covered {
+                    Some(covered) => covered.block_of(piece),
+                    None => Some(Block::new(piece as usize)),
+                };
+                recovered.block = block.filter(|it| it.position() < blocks);
             }
             return Ok(recovered);
         };
         let paths = TracedPaths::with_meaning(model, meaning).ok_or_else(damaged)?;
+        let body = &model.functions[function];
+        let number = |point: u32| match &covered {
+            Some(covered) => covered.coarser(body, point, &paths.graph().splits()),
+            None => Some(point),
+        };
+        let kind = match kind {
+            CodeKind::Piece(it) => number(it).map_or(CodeKind::Unknown, CodeKind::Piece),
+            CodeKind::Probe(it) => number(it).map_or(CodeKind::Unknown, CodeKind::Probe),
+            other => other,
+        };
         recovered.traced = true;
         let reading = Reading { frame, code, model, function, paths: &paths, meaning };
         reading.recover(kind, &mut recovered);
@@ -290,14 +321,7 @@ impl Reading<'_> {
         if self.meaning.words == 0 {
             return Some(Vec::new());
         }
-        let start = match self.code.record? {
-            RecordPlace::FrameAddress(offset) => {
-                self.frame.frame_address.wrapping_add_signed(offset)
-            }
-            RecordPlace::Register(register, offset) => {
-                (self.frame.register)(register)?.wrapping_add_signed(offset)
-            }
-        };
+        let start = record_start(self.frame, self.code)?;
         let word = |number: u32| {
             let mut bytes = [0; record::WORD_BYTES as usize];
             let at = start.checked_add(u64::from(number) * record::WORD_BYTES)?;
@@ -305,6 +329,16 @@ impl Reading<'_> {
         };
         (0..self.meaning.words).map(word).collect()
     }
+}
+
+/// Where the record of a frame is.
+pub(crate) fn record_start(frame: &Frame<'_>, code: &FunctionCode) -> Option<u64> {
+    Some(match code.record? {
+        RecordPlace::FrameAddress(offset) => frame.frame_address.wrapping_add_signed(offset),
+        RecordPlace::Register(register, offset) => {
+            (frame.register)(register)?.wrapping_add_signed(offset)
+        }
+    })
 }
 
 /// What was found, and how sure it is.

@@ -9,6 +9,9 @@
 //! - [`scheme`]: what is asked for on the command line, by function;
 //! - [`regions`]: how a function is divided, and what tells ways through it apart;
 //! - [`traced`]: the probes of a function, and what its record means;
+//! - [`points`], [`leaving`], [`placement`]: what coverage is of, where activations
+//!   end, and which points need a probe;
+//! - [`covered`]: the probes of coverage, and what its bytes and marks mean;
 //! - [`unit_plan`]: the same for a unit.
 //!
 //! # Concluding
@@ -41,20 +44,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`Frames::add_coverage`] adds what bytes and marks tell to an
+//! [`Evidence`](evidence::Evidence).
+//!
 //! The blocks of [`Recovered::older`], oldest first, and then those of
 //! [`Recovered::path`] are what a log of every block of this activation ends with.
 
 #![forbid(unsafe_code)]
 
 pub mod active;
+mod coverage;
+pub mod covered;
 mod error;
 pub mod evidence;
 mod frames;
+pub mod leaving;
+pub mod placement;
+pub mod points;
 pub mod regions;
 pub mod scheme;
 mod trace_graph;
 pub mod traced;
 pub mod unit_plan;
+pub mod walks;
 
 pub use error::{Error, Unread};
 pub use frames::{Frame, Frames, Known, OlderPath, Recovered};

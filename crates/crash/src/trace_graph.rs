@@ -125,12 +125,6 @@ fn merge_jumps(graph: &FunctionGraph) -> Vec<Piece> {
 
 /// Pieces from which the function returns without anything that can fail.
 fn harmless_pieces(function: &Function, graph: &FunctionGraph) -> Vec<bool> {
-    let is_quiet = |inst: Inst| match &function.insts[inst].op {
-        Op::Phi { .. } | Op::Select | Op::Compare | Op::Address { .. } => true,
-        Op::Return | Op::Jump | Op::Branch => true,
-        Op::Compute { opcode } => !DIVISIONS.contains(opcode),
-        _ => false,
-    };
     let mut harmless = vec![false; graph.pieces.len()];
     let search = backtrail_graph::DepthFirst::new(&graph.flow, graph.entry());
     for &piece in search.postorder() {
@@ -145,9 +139,24 @@ fn harmless_pieces(function: &Function, graph: &FunctionGraph) -> Vec<bool> {
             && data.begin == Begin::Block
             && ends_well
             && graph.flow.in_edges(piece).iter().all(|&edge| graph.joint(edge) == Joint::Edge)
-            && function.blocks[data.block].insts().all(is_quiet);
+            && function.blocks[data.block].insts().all(|it| is_quiet(&function.insts[it].op));
     }
     harmless
+}
+
+/// Whether nothing can go wrong in an instruction.
+pub(crate) fn is_quiet(op: &Op) -> bool {
+    match op {
+        Op::Phi { .. } | Op::Select | Op::Compare | Op::Address { .. } => true,
+        Op::Return | Op::Jump | Op::Branch => true,
+        Op::Compute { .. } => !is_division(op),
+        _ => false,
+    }
+}
+
+/// Whether an instruction is a division of integers.
+pub(crate) fn is_division(op: &Op) -> bool {
+    matches!(op, Op::Compute { opcode } if DIVISIONS.contains(opcode))
 }
 
 /// LLVM's C API opcode numbers of what can fail by itself: `udiv`, `sdiv`,

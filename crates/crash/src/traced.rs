@@ -124,7 +124,7 @@ impl TracedPaths {
 
     /// What its frames hold, if they hold something.
     pub fn record(&self) -> Option<FrameRecord> {
-        (self.words > 0).then_some(FrameRecord { words: self.words })
+        (self.words > 0).then_some(FrameRecord { words: self.words, mark_words: 0 })
     }
 
     /// What is carried.

@@ -3,10 +3,13 @@
 
 use backtrail_graph::Index;
 use backtrail_ir::{Func, Linkage, Unit};
-use backtrail_plan::{FunctionPlan, LeftOut, UnitPlan};
+use backtrail_plan::{FrameRecord, FunctionPlan, LeftOut, UnitPlan};
 use serde::{Deserialize, Serialize};
 
-use crate::scheme::Scheme;
+use crate::covered::{Covered, CoveredMeaning};
+use crate::leaving::LeavingCalls;
+use crate::placement::Wanted;
+use crate::scheme::{Mechanisms, Scheme};
 use crate::traced::{FunctionMeaning, TracedPaths};
 
 /// What the records of a unit mean.
@@ -14,7 +17,9 @@ use crate::traced::{FunctionMeaning, TracedPaths};
 pub struct UnitMeaning {
     /// The traced functions, by number.
     pub traced: Vec<FunctionMeaning>,
-    /// Those that are not, and why.
+    /// The covered functions, by number.
+    pub covered: Vec<CoveredMeaning>,
+    /// Those that are not traced, and why.
     pub left_out: Vec<(u32, LeftOut)>,
 }
 
@@ -30,49 +35,96 @@ impl UnitMeaning {
     }
 }
 
-/// The plan of `unit`, which is known by `id`, under `scheme`. `demangle` gives
-/// the names by which people choose functions.
-pub fn plan_unit(
-    id: [u8; 16],
-    unit: &Unit,
-    scheme: &Scheme,
-    demangle: &dyn Fn(&str) -> String,
-) -> (UnitPlan, UnitMeaning) {
-    let blocks = unit.functions.values().map(|data| data.blocks.len() as u32).sum();
-    let mut plan = UnitPlan { unit: id, blocks, ..UnitPlan::default() };
-    let mut meaning = UnitMeaning::default();
-    let mut splits = Vec::new();
-    for (function, data) in unit.functions.iter() {
-        let name = &unit.symbols[data.symbol].name;
-        let traced = match left_out(unit, function) {
-            Some(why) => Err(why),
-            None if !scheme.of(name, &demangle(name)).paths => Err(LeftOut::NotChosen),
-            None => TracedPaths::new(unit, function, scheme.ended()),
-        };
-        let paths = match traced {
-            Ok(paths) => paths,
-            Err(why) => {
+/// What has to be known to plan a unit.
+pub struct Planning<'a> {
+    /// What is asked for.
+    pub scheme: &'a Scheme,
+    /// The calls of the module that may leave.
+    pub leaving: &'a LeavingCalls,
+    /// Gives the names by which people choose functions.
+    pub demangle: &'a dyn Fn(&str) -> String,
+}
+
+impl Planning<'_> {
+    /// The plan of `unit`, which is known by `id` and is at `place` in its module.
+    pub fn plan(&self, id: [u8; 16], unit: &Unit, place: usize) -> (UnitPlan, UnitMeaning) {
+        let blocks = unit.functions.values().map(|data| data.blocks.len() as u32).sum();
+        let mut plan = UnitPlan { unit: id, blocks, ..UnitPlan::default() };
+        let mut meaning = UnitMeaning::default();
+        let mut splits = Vec::new();
+        for (function, data) in unit.functions.iter() {
+            let name = &unit.symbols[data.symbol].name;
+            let wanted = self.scheme.of(name, &(self.demangle)(name));
+            let (paths, covered) = match left_out(unit, function) {
+                Some(why) => (Err(why), Err(why)),
+                None => (
+                    self.paths(unit, function, wanted),
+                    self.coverage(unit, function, wanted, place),
+                ),
+            };
+            let mut record = FrameRecord::default();
+            let mut probes = Vec::new();
+            let mut own = Vec::new();
+            if let Ok(covered) = &covered {
+                own = covered.points().splits();
+                record.mark_words = covered.mark_words();
+                probes.extend(covered.probes(plan.covered));
+                meaning.covered.push(covered.meaning(function, plan.covered));
+                plan.covered += covered.bytes();
+            }
+            match &paths {
+                Ok(paths) => {
+                    record.words = paths.record().map_or(0, |record| record.words);
+                    probes.extend(paths.probes());
+                    meaning.traced.push(paths.meaning(function));
+                    if covered.is_err() {
+                        own = paths.graph().splits();
+                    }
+                }
+                Err(why) => meaning.left_out.push((function.position() as u32, *why)),
+            }
+            if let (Err(why), Err(_)) = (paths, &covered) {
                 plan.left_out.push((function, why));
-                meaning.left_out.push((function.position() as u32, why));
                 continue;
             }
-        };
-        plan.functions.push(FunctionPlan {
-            function,
-            name: name.clone(),
-            blocks: data.blocks.len() as u32,
-            probes: paths.probes(),
-        });
-        plan.records.extend(paths.record().map(|record| (function, record)));
-        let own = paths.graph().splits();
-        if !own.is_empty() {
-            splits.push((function, own));
+            let blocks = data.blocks.len() as u32;
+            plan.functions.push(FunctionPlan { function, name: name.clone(), blocks, probes });
+            if record.all_words() > 0 {
+                plan.records.push((function, record));
+            }
+            if !own.is_empty() {
+                splits.push((function, own));
+            }
         }
-        meaning.traced.push(paths.meaning(function));
+        plan.block_lines = Some(splits);
+        plan.distinct_calls = true;
+        (plan, meaning)
     }
-    plan.block_lines = Some(splits);
-    plan.distinct_calls = true;
-    (plan, meaning)
+
+    fn paths(
+        &self,
+        unit: &Unit,
+        function: Func,
+        wanted: Mechanisms,
+    ) -> Result<TracedPaths, LeftOut> {
+        match wanted.paths {
+            false => Err(LeftOut::NotChosen),
+            true => TracedPaths::new(unit, function, self.scheme.ended()),
+        }
+    }
+
+    fn coverage(
+        &self,
+        unit: &Unit,
+        function: Func,
+        wanted: Mechanisms,
+        place: usize,
+    ) -> Result<Covered, LeftOut> {
+        match wanted.coverage {
+            Wanted { entered: false, calls: false, blocks: false } => Err(LeftOut::NotChosen),
+            wanted => Covered::new(unit, function, wanted, self.leaving.of(place, function)),
+        }
+    }
 }
 
 /// Why a function cannot have a record, if it cannot. What chooses functions

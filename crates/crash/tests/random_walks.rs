@@ -75,6 +75,9 @@ impl Walk<'_> {
                     words[0] <<= bits;
                     words[0] = words[0].wrapping_add_signed(next.into());
                 }
+                RecordAction::ClearMarks | RecordAction::Mark { .. } => {
+                    panic!("only paths are traced")
+                }
             }
         }
     }
@@ -190,13 +193,13 @@ fn pieces(function: &Function, splits: &[Inst]) -> Vec<u32> {
 /// Walks `function` a few times, unless it cannot be traced.
 fn check(unit: &Unit, function: Func, ended: u32, seed: u64) -> Result<Seen, LeftOut> {
     let paths = TracedPaths::new(unit, function, ended)?;
-    let meaning = UnitMeaning { traced: vec![paths.meaning(function)], left_out: Vec::new() };
+    let meaning = UnitMeaning { traced: vec![paths.meaning(function)], ..UnitMeaning::default() };
     let body = &unit.functions[function];
     let pieces = pieces(body, &paths.graph().splits());
     let run = |piece: u32| CodeRun { bytes: 1, kind: CodeKind::Piece(piece) };
     let count = pieces.iter().max().map_or(0, |last| last + 1);
     let table = FrameTable {
-        units: vec![UnitFrames { unit: [7; 16], meaning: meaning.to_bytes() }],
+        units: vec![UnitFrames { unit: [7; 16], meaning: meaning.to_bytes(), covered: None }],
         code: vec![FunctionCode {
             unit: 0,
             function: function.position() as u32,

@@ -3,7 +3,7 @@
 //! Everything the plan says is checked against the module first, before
 //! anything changes: a module that is refused is as it was. Then edges get room
 //! where they have none (`places`), every place is found, and the probes are
-//! inserted (`log`, `counts`, `record`). Last, if that is asked for, all code is
+//! inserted (`log`, `counts`, `cover`, `record`). Last, if that is asked for, all code is
 //! described by blocks (`block_lines`).
 //!
 //! What is inserted has the source position of the instruction it precedes. A
@@ -15,6 +15,7 @@
 
 mod block_lines;
 mod counts;
+mod cover;
 mod guard;
 mod log;
 mod places;
@@ -22,6 +23,7 @@ mod record;
 
 use std::collections::BTreeMap;
 
+use backtrail_abi::record::WORD_BYTES;
 use backtrail_ir::{Func, Index, Inst};
 use backtrail_llvm_ffi::{Call, Function, Instruction, Module, ValueKind};
 use backtrail_plan::{Action, FrameRecord, FunctionPlan, Place, RecordAction, UnitPlan};
@@ -98,6 +100,7 @@ fn insert(
     }
     let log = log::LogCalls::new(module, plan)?;
     let counts = counts::Counters::new(module, plan)?;
+    let cover = cover::Covered::new(module, plan)?;
     let keeping = record::Records::new(module);
     let mut added = Vec::new();
     for ((function, probes), wanted) in located.iter().zip(&plan.functions) {
@@ -107,6 +110,7 @@ fn insert(
         for probe in probes {
             match (probe.action, record) {
                 (Action::Log { number }, _) => log.insert(*function, probe.before, number),
+                (Action::Cover { byte }, _) => cover.insert(*function, probe.before, byte),
                 (Action::Record(action), Some(record)) => {
                     keeping.insert(*function, record, probe.before, action);
                 }
@@ -144,12 +148,17 @@ fn keep_calls_apart(function: Function<'_>) {
 /// Checks that there is a record wherever one is written to.
 fn check_records(plan: &UnitPlan, records: &BTreeMap<Func, FrameRecord>) -> Result<(), Error> {
     for function in &plan.functions {
-        let record = records.get(&function.function).filter(|record| record.words > 0);
+        let record = records.get(&function.function).copied().unwrap_or_default();
         let is_sound = |action: Action| match action {
             Action::Record(RecordAction::End { bits, .. }) => {
-                record.is_some() && (1..64).contains(&bits)
+                record.words > 0 && (1..64).contains(&bits)
             }
-            Action::Record(_) => record.is_some(),
+            Action::Record(RecordAction::Begin(_) | RecordAction::Add(_)) => record.words > 0,
+            Action::Record(RecordAction::ClearMarks) => record.mark_words > 0,
+            Action::Record(RecordAction::Mark { byte, .. }) => {
+                u64::from(byte) < u64::from(record.mark_words) * WORD_BYTES
+            }
+            Action::Cover { byte } => byte < plan.covered,
             _ => true,
         };
         if !function.probes.iter().all(|probe| is_sound(probe.action)) {

@@ -38,6 +38,8 @@ pub struct UnitFrames {
     pub unit: [u8; 16],
     /// What its records mean, in the terms of the scheme.
     pub meaning: Vec<u8>,
+    /// Where its bytes of coverage are ([`backtrail_abi::cover`]), if it has some.
+    pub covered: Option<u64>,
 }
 
 /// A stretch of code that is one function's.

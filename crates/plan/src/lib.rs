@@ -25,6 +25,9 @@ pub struct UnitPlan {
     /// How many counters the unit has; their symbol is
     /// [`backtrail_abi::counts::UNIT_SYMBOL_PREFIX`] and the unit's id.
     pub counters: u32,
+    /// How many bytes of coverage the unit has; their symbol is
+    /// [`backtrail_abi::cover::UNIT_SYMBOL_PREFIX`] and the unit's id.
+    pub covered: u32,
     /// The functions to change; those not listed stay as they are.
     pub functions: Vec<FunctionPlan>,
     /// The functions that cannot be probed, and why.
@@ -40,18 +43,26 @@ pub struct UnitPlan {
 }
 
 /// What a function keeps in its frame while an activation of it lives: the sum
-/// of the path under way, and the last paths that ended, as
-/// [`backtrail_abi::record`] lays them out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// of the path under way and the last paths that ended, as
+/// [`backtrail_abi::record`] lays them out, and behind that marks of what the
+/// activation did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameRecord {
-    /// How many words it has, at least one.
+    /// How many words the paths have.
     pub words: u32,
+    /// How many words the marks have. Together they are at least one.
+    pub mark_words: u32,
 }
 
 impl FrameRecord {
+    /// Words of it.
+    pub fn all_words(self) -> u32 {
+        self.words + self.mark_words
+    }
+
     /// Bytes of it.
     pub fn bytes(self) -> u64 {
-        u64::from(self.words) * backtrail_abi::record::WORD_BYTES
+        u64::from(self.all_words()) * backtrail_abi::record::WORD_BYTES
     }
 }
 
@@ -120,6 +131,11 @@ pub enum Action {
     AddSum(i64),
     /// Adds one to the counter that is the sum and this.
     CountSum(i64),
+    /// Sets this byte of the unit's coverage to 1.
+    Cover {
+        /// The byte.
+        byte: u32,
+    },
     /// Changes the record in the frame ([`UnitPlan::records`]).
     Record(RecordAction),
 }
@@ -140,6 +156,17 @@ pub enum RecordAction {
         bits: u32,
         /// What is added behind.
         next: i32,
+    },
+    /// Takes all marks away.
+    ClearMarks,
+    /// Sets bits of a byte of the marks.
+    Mark {
+        /// The byte, counted from the first mark.
+        byte: u32,
+        /// The bits. If they are all that are ever set in this byte, `alone`.
+        bits: u8,
+        /// Whether the byte has no other bits, so that it may be stored.
+        alone: bool,
     },
 }
 

@@ -1,11 +1,14 @@
 //! `backtrail instrument`: derives a variant.
 
+mod function_list;
+
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use backtrail_build::carry::Carried;
 use backtrail_build::variant::{self, ModuleToPlan, Outcome, Scheme, TracingScheme};
-use backtrail_crash::unit_plan::plan_unit;
+use backtrail_crash::leaving::LeavingCalls;
+use backtrail_crash::unit_plan::Planning;
 use backtrail_plan::UnitPlan;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -18,7 +21,7 @@ pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
     let carried = Carried::read(&args.program)?;
     let counting = PathCounting::new(&args.counting, &carried)?;
     let tracing = match &args.scheme {
-        args::Scheme::Tracing(text) => Some(Tracing::new(text, args.ring)?),
+        args::Scheme::Tracing(text) => Some(Tracing::new(text, args.ring, &args.pt_list)?),
         _ => None,
     };
     let scheme = match (&args.scheme, &tracing) {
@@ -79,8 +82,12 @@ pub fn derive(
 struct Tracing(backtrail_crash::scheme::Scheme);
 
 impl Tracing {
-    fn new(text: &str, paths: u32) -> anyhow::Result<Self> {
-        Ok(Self(backtrail_crash::scheme::Scheme::parse(text, paths)?))
+    fn new(text: &str, paths: u32, lists: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut listed = Vec::new();
+        for list in lists {
+            listed.extend(function_list::read(list)?);
+        }
+        Ok(Self(backtrail_crash::scheme::Scheme::parse(text, paths, &listed)?))
     }
 }
 
@@ -90,10 +97,13 @@ impl TracingScheme for Tracing {
     }
 
     fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)> {
-        let plan = |(id, unit): &([u8; 16], backtrail_ir::Unit)| {
-            let (plan, meaning) = plan_unit(*id, unit, &self.0, &demangle);
+        let units: Vec<_> = module.units.iter().map(|(_, unit)| unit).collect();
+        let leaving = LeavingCalls::new(&units, module.is_executable);
+        let planning = Planning { scheme: &self.0, leaving: &leaving, demangle: &demangle };
+        let plan = |(place, (id, unit)): (usize, &([u8; 16], backtrail_ir::Unit))| {
+            let (plan, meaning) = planning.plan(*id, unit, place);
             (plan, meaning.to_bytes())
         };
-        module.units.iter().map(plan).collect()
+        module.units.iter().enumerate().map(plan).collect()
     }
 }

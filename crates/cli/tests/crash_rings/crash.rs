@@ -47,9 +47,11 @@ impl Live {
 
 /// An activation, as the log tells it.
 #[derive(Debug, Clone)]
-struct Logged {
-    name: String,
-    blocks: Vec<usize>,
+pub struct Logged {
+    /// The function.
+    pub name: String,
+    /// The blocks it entered.
+    pub blocks: Vec<usize>,
 }
 
 impl Crash {
@@ -121,7 +123,7 @@ impl Crash {
 
     /// The core that the kernel writes, or gdb if it writes none here.
     #[track_caller]
-    fn core_of(&self, program: &Path, words: &[&str]) -> PathBuf {
+    pub fn core_of(&self, program: &Path, words: &[&str]) -> PathBuf {
         let core = self.path("the-core");
         let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
         if pattern.starts_with('|') || pattern.contains('/') {
@@ -151,15 +153,15 @@ impl Crash {
         core
     }
 
-    /// The activations that are live in the log of the other variant, by thread,
-    /// outermost first, with some that have ended.
+    /// The blocks that the other variant logs before it dies: thread, function and
+    /// block, in order.
     #[track_caller]
-    fn log(&self, words: &[&str]) -> Vec<Vec<Logged>> {
+    pub fn events(&self, words: &[&str]) -> Vec<(u64, String, usize)> {
         let _ = fs::remove_dir_all(self.path("records"));
         let output = self.command(self.path("logged")).args(words).output().unwrap();
         assert!(output.status.signal().is_some(), "{words:?} did not die: {output:?}");
         let shown = self.backtrail(&["show", "--json", "records"]).stdout;
-        let mut threads: Vec<(u64, Vec<Logged>)> = Vec::new();
+        let mut events = Vec::new();
         for line in String::from_utf8(shown).unwrap().lines() {
             let event: Value = serde_json::from_str(line).unwrap();
             let (Some(thread), Some(name)) = (event["thread"].as_u64(), event["function"].as_str())
@@ -167,21 +169,32 @@ impl Crash {
                 continue;
             };
             let block = event["block"].as_str().unwrap().trim_start_matches('b').parse().unwrap();
-            let stack = match threads.iter_mut().find(|(id, _)| *id == thread) {
+            events.push((thread, name.to_owned(), block));
+        }
+        events
+    }
+
+    /// The activations that are live in the log of the other variant, by thread,
+    /// outermost first, with some that have ended.
+    #[track_caller]
+    pub fn log(events: &[(u64, String, usize)]) -> Vec<Vec<Logged>> {
+        let mut threads: Vec<(u64, Vec<Logged>)> = Vec::new();
+        for (thread, name, block) in events {
+            let stack = match threads.iter_mut().find(|(id, _)| id == thread) {
                 Some((_, stack)) => stack,
                 None => {
-                    threads.push((thread, Vec::new()));
+                    threads.push((*thread, Vec::new()));
                     &mut threads.last_mut().unwrap().1
                 }
             };
-            if block == 0 {
-                stack.push(Logged { name: name.to_owned(), blocks: vec![0] });
+            if *block == 0 {
+                stack.push(Logged { name: name.clone(), blocks: vec![0] });
                 continue;
             }
-            let own = stack.iter().rposition(|it| it.name == name);
-            let own = own.unwrap_or_else(|| panic!("{name} goes on and was not entered: {line}"));
+            let own = stack.iter().rposition(|it| it.name == *name);
+            let own = own.unwrap_or_else(|| panic!("{name} goes on and was not entered: {block}"));
             stack.truncate(own + 1);
-            stack[own].blocks.push(block);
+            stack[own].blocks.push(*block);
         }
         threads.into_iter().map(|(_, stack)| stack).collect()
     }
@@ -191,7 +204,7 @@ impl Crash {
     #[track_caller]
     pub fn check(&self, program: &str, words: &[&str]) -> Vec<Vec<Live>> {
         let threads = self.die(program, words);
-        let logs = self.log(words);
+        let logs = Self::log(&self.events(words));
         for live in threads.iter().filter(|live| !live.is_empty()) {
             let fits = logs.iter().any(|log| is_told(live, log));
             assert!(fits, "{words:?}: no log ends like this: {live:#?}\n{logs:#?}");

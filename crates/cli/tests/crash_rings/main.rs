@@ -2,6 +2,7 @@
 //! ends: at every level of optimisation, stripped and not, with and without the
 //! user's own debug information.
 
+mod coverage;
 mod crash;
 
 use std::collections::BTreeSet;
@@ -42,6 +43,43 @@ fn crashes_of_c_at_every_level() {
             assert_eq!(names.last(), Some(&"main"), "{words:?} {way}");
         }
     }
+}
+
+#[test]
+fn coverage_is_what_the_log_says() {
+    let mut total = coverage::Told::default();
+    for (verb, source, words) in [
+        ("cc", "crash.c", &["-O0"][..]),
+        ("cc", "crash.c", &["-O2", "-s"]),
+        ("c++", "thrown.cc", &["-O2"]),
+        ("cc", "threads.c", &["-O2", "-pthread", "-static"]),
+    ] {
+        let crash = Crash::new(verb, &fixture(source), words);
+        let ways: &[&[&str]] = match source {
+            "crash.c" => &[&["segfault"], &["abort"], &["loop"], &["jump"], &["callback"]],
+            "thrown.cc" => &[&["caught"], &["uncaught"]],
+            _ => &[&[]],
+        };
+        for scheme in ["fc", "cc", "bc", "full"] {
+            crash.derive(scheme, 10);
+            for way in ways {
+                let told = coverage::check(&crash, "traced", way);
+                let (known, unknown) = (told.yes + told.no, told.unknown);
+                assert!(known > 0, "{source} {words:?} {scheme} {way:?}: {told:?}");
+                if matches!(scheme, "bc" | "full") {
+                    assert!(unknown * 10 < known, "{source} {words:?} {scheme} {way:?}: {told:?}");
+                    total.own_yes += told.own_yes;
+                    total.own_no += told.own_no;
+                    total.own_unknown += told.own_unknown;
+                }
+                if scheme == "full" {
+                    crash.check("traced", way);
+                }
+            }
+        }
+    }
+    assert!(total.own_yes > 50 && total.own_no > 50, "{total:?}");
+    assert!(total.own_unknown * 10 < total.own_yes, "{total:?}");
 }
 
 #[test]

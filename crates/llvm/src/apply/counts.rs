@@ -134,7 +134,7 @@ impl<'m> Counters<'m> {
                 };
                 self.count(function, counting, place);
             }
-            _ => unreachable!("blocks are logged and records kept elsewhere, and sums were added"),
+            _ => unreachable!("other probes are inserted elsewhere, and sums were added"),
         }
     }
 

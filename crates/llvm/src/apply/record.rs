@@ -4,7 +4,8 @@
 //! is assembly that declares to touch memory: neither optimiser nor scheduler
 //! moves an access of memory or a call past it, as they do past stores whose
 //! effect nobody reads, and past volatile ones. Adding to the sum is one
-//! instruction, and so is the end of a path, if the record has one word.
+//! instruction, and so is the end of a path, if the record has one word, and so is
+//! a mark.
 //!
 //! The compiler puts the record where it puts variables, and says where that is
 //! ([`super::block_lines`]).
@@ -41,7 +42,7 @@ impl<'m> Records<'m> {
         let entry = function.blocks().next().expect("a probed function has a body");
         let first = entry.instructions().next().expect("a block is not empty");
         self.builder.go_before(first);
-        let words = self.module.array_type(self.word(), content.words.into());
+        let words = self.module.array_type(self.word(), content.all_words().into());
         let place = self.builder.aligned_alloca(words, WORD_BYTES as u32);
         Record { place, content }
     }
@@ -60,6 +61,16 @@ impl<'m> Records<'m> {
             RecordAction::Add(add) => self.change_first(function, to, &["addq", &number(add)]),
             RecordAction::End { add, bits, next } => {
                 self.end_path(function, to, (add, bits, next));
+            }
+            RecordAction::ClearMarks => self.clear_marks(function, to),
+            RecordAction::Mark { byte, bits, alone } => {
+                let content = self.module.int_type(8);
+                let first = u64::from(to.content.words) * WORD_BYTES;
+                let number = self.module.const_int(64, first + u64::from(byte));
+                let place = self.builder.element(content, to.place, number);
+                let verb = if alone { "movb" } else { "orb" };
+                let text = format!("{verb} $${bits}, $0");
+                mark(function, self.builder.assembly_on(&[(place, content)], None, &text));
             }
         }
     }
@@ -93,6 +104,14 @@ impl<'m> Records<'m> {
         lines.extend((next != 0).then(|| format!("addq {}, $1", number(next))));
         let text = lines.join("\n\t");
         mark(function, self.builder.assembly_on(&memory, Some(self.word()), &text));
+    }
+
+    /// Inserts what makes all marks 0.
+    fn clear_marks(&self, function: Function<'m>, to: Record<'m>) {
+        for word in to.content.words..to.content.all_words() {
+            let memory = [(self.at(to, word), self.word())];
+            mark(function, self.builder.assembly_on(&memory, None, "movq $$0, $0"));
+        }
     }
 
     fn word(&self) -> Type<'m> {
