@@ -47,8 +47,15 @@ pub struct Plan {
     pub vs_sbl: f64,
     /// The same with updates of counters included, on both sides.
     pub vs_sbl_with_counts: f64,
+    /// The share that is saved if labels that are part of an initial value or of a
+    /// count were probes of their own, on both sides.
+    pub vs_sbl_unfolded: f64,
     /// The share of the worst hits that spreading whole functions has.
     pub vs_pbl: f64,
+    /// How many labels the parts of split functions have.
+    pub labels: u64,
+    /// How many of these were moved to other edges.
+    pub moved: u64,
     /// Functions of which more than one copy counts a part.
     pub split: usize,
     /// Functions counted whole because their parts could not be proved to be all.
@@ -121,6 +128,7 @@ pub fn text(document: &Document, style: Style) -> String {
             "bound",
             "vs pbl",
             "split",
+            "labels moved",
             "plan",
         ]
         .map(str::to_owned)
@@ -137,10 +145,14 @@ pub fn text(document: &Document, style: Style) -> String {
             share(plan.bound),
             share(plan.vs_pbl),
             plan.split.to_string(),
+            match plan.labels {
+                0 => String::new(),
+                labels => format!("{} of {}", number(plan.moved), number(labels)),
+            },
             format!("{:.2} s", plan.seconds),
         ]);
     }
-    out.push_str(&table(&rows, &[0, 2, 3, 4, 6, 7, 8, 9]));
+    out.push_str(&table(&rows, &[0, 2, 3, 4, 6, 7, 8, 9, 10]));
     out.push_str(
         "\nhits: executed probes that add a label. saved: against one copy that counts everything, \
          under the same weights; the bar goes to 100 %, and | is the bound, which no partition passes.\n",

@@ -9,7 +9,7 @@
 mod chart;
 mod report;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -56,6 +56,9 @@ pub struct Row {
     /// Instructions without probes, with all paths counted, and of each of two
     /// copies, on the small input; all with the weights of the training run.
     pub instructions: (u64, u64, Vec<u64>),
+    /// Seconds of the large run by the clock, the least of several in turns, of
+    /// the same.
+    pub seconds: (f64, f64, Vec<f64>),
     /// Whether copies gave the profile of one run: (copies, same).
     pub same: Vec<(usize, bool)>,
 }
@@ -71,6 +74,8 @@ pub struct Cost {
     pub saved: f64,
     /// With updates of counters included.
     pub saved_with_counts: f64,
+    /// Of the hits if nothing were folded into initial values and counts.
+    pub saved_unfolded: f64,
     /// Against whole functions spread.
     pub against_pbl: f64,
     /// What no partition can exceed.
@@ -171,10 +176,32 @@ fn measure(workshop: &Workshop, subject: &Subject) -> Result<Row> {
         let [one, several] = ["test-0.btprof", "copies.btprof"].map(|it| bench.file(it));
         same.push((copies, std::fs::read(one)? == std::fs::read(several)?));
     }
+    let variants = derive(workshop, &bench, &carried, &training)?;
     println!("count instructions");
-    let instructions = count_instructions(workshop, &bench, subject, &carried, &training)?;
-    Ok(Row { name: subject.name.to_owned(), version, functions, costs, instructions, same })
+    let mut counts = Vec::new();
+    for variant in &variants {
+        counts.push(bench.count_instructions(variant, &subject.counted)?.0);
+    }
+    println!("{ROUNDS} rounds");
+    let mut seconds = vec![f64::INFINITY; variants.len()];
+    for _ in 0..ROUNDS {
+        for (variant, least) in variants.iter().zip(&mut seconds) {
+            *least = bench.run(variant, &subject.timed)?.usage.wall.min(*least);
+        }
+    }
+    Ok(Row {
+        name: subject.name.to_owned(),
+        version,
+        functions,
+        costs,
+        instructions: (counts[0], counts[1], counts.split_off(2)),
+        seconds: (seconds[0], seconds[1], seconds.split_off(2)),
+        same,
+    })
 }
+
+/// How often everything is timed.
+const ROUNDS: usize = 7;
 
 /// Adds what a plan document says to the averages.
 fn add_costs(costs: &mut Vec<Cost>, document: &Value, inputs: usize) -> Result<()> {
@@ -189,6 +216,7 @@ fn add_costs(costs: &mut Vec<Cost>, document: &Value, inputs: usize) -> Result<(
                 copies,
                 saved: 0.0,
                 saved_with_counts: 0.0,
+                saved_unfolded: 0.0,
                 against_pbl: 0.0,
                 bound: 0.0,
                 seconds: 0.0,
@@ -199,6 +227,7 @@ fn add_costs(costs: &mut Vec<Cost>, document: &Value, inputs: usize) -> Result<(
         let cost = &mut costs[place];
         cost.saved += share * field("vs_sbl")?;
         cost.saved_with_counts += share * field("vs_sbl_with_counts")?;
+        cost.saved_unfolded += share * field("vs_sbl_unfolded")?;
         cost.against_pbl += share * field("vs_pbl")?;
         cost.bound += share * field("bound")?;
         cost.seconds += share * field("seconds")?;
@@ -206,16 +235,16 @@ fn add_costs(costs: &mut Vec<Cost>, document: &Value, inputs: usize) -> Result<(
     Ok(())
 }
 
-/// Instructions of the small run: without probes, counting everything, and of
-/// each of two copies.
-fn count_instructions(
+/// The variants that are measured: without probes, counting everything, and each
+/// of two copies.
+fn derive(
     workshop: &Workshop,
     bench: &Bench,
-    subject: &Subject,
     carried: &Path,
     training: &Path,
-) -> Result<(u64, u64, Vec<u64>)> {
-    let derived = |scheme: &str| -> Result<u64> {
+) -> Result<Vec<PathBuf>> {
+    let mut variants = Vec::new();
+    for scheme in ["empty", "profile"] {
         let output = bench.file(&format!("{scheme}-variant"));
         let mut instrument = workshop.backtrail();
         instrument.args(["instrument", "--quiet", "--scheme", scheme, "-o"]).arg(&output);
@@ -223,19 +252,17 @@ fn count_instructions(
             instrument.arg("--weights").arg(training);
         }
         command::output(instrument.arg(carried))?;
-        Ok(bench.count_instructions(&output, &subject.counted)?.0)
-    };
-    let (empty, all) = (derived("empty")?, derived("profile")?);
+        variants.push(output);
+    }
     let name = carried.file_name().context("an executable has a name")?;
-    let mut copies = Vec::new();
     for copy in ["copy-1", "copy-2"] {
         let variant = bench.file("variants-2").join(copy).join(name);
         if !variant.is_file() {
             bail!("no variant of {copy}");
         }
-        copies.push(bench.count_instructions(&variant, &subject.counted)?.0);
+        variants.push(variant);
     }
-    Ok((empty, all, copies))
+    Ok(variants)
 }
 
 fn keep(workshop: &Workshop, subject: &Subject, row: &Row) -> Result<()> {

@@ -55,6 +55,7 @@ pub fn run(args: &args::plan::Plan) -> anyhow::Result<u8> {
             let partition = Partition::new(&program, strategy, copies);
             let seconds = found + start.elapsed().as_secs_f64();
             let cost = Cost::of(&program, &partition, &run);
+            let labels = partition.labels(&program);
             document.plans.push(Plan {
                 strategy: strategy.name(),
                 copies,
@@ -68,7 +69,10 @@ pub fn run(args: &args::plan::Plan) -> anyhow::Result<u8> {
                     all.worst_hits_with_updates(),
                     cost.worst_hits_with_updates(),
                 ),
+                vs_sbl_unfolded: saved(all.worst_hits_unfolded(), cost.worst_hits_unfolded()),
                 vs_pbl: saved(pbl.worst_hits(), cost.worst_hits()),
+                labels: labels.iter().map(|copy| copy.labels).sum(),
+                moved: labels.iter().map(|copy| copy.moved).sum(),
                 split: count_split(&program, &partition),
                 made_whole: partition.made_whole(),
                 seconds,

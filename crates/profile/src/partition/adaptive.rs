@@ -8,8 +8,8 @@
 //! to the cheapest edges ([`Placing::Moved`]).
 //!
 //! Hits come first. Where they are the same within `GRAIN`, the worst copy by
-//! hits and updates of counters decides: a function of many updates and few hits
-//! (a loop without branches) is split and placed by these.
+//! hits and updates of counters decides ([`Worth::mixed`]): a function of many
+//! updates and few hits (a loop without branches) is split and placed by these.
 //!
 //! Large functions are placed by their parts ([`crate::partition::search`]);
 //! what is small fills the copies up, largest first. There are few large
@@ -44,6 +44,11 @@ const MOST_PARTS: usize = 48;
 /// Hits that differ by less than this part of a copy's share count as the same.
 const GRAIN: u64 = 100;
 
+/// What other runs than the one that gave the weights are thought to execute
+/// besides, of all it executed: spread over functions by their size, so that
+/// those that it did not execute are not all in one copy.
+const UNFORESEEN: f64 = 0.25;
+
 /// Who counts what.
 pub fn divide(program: &ProgramPaths<'_>, copies: usize) -> Vec<Shares> {
     let loads: Vec<Load> =
@@ -71,23 +76,33 @@ pub fn divide(program: &ProgramPaths<'_>, copies: usize) -> Vec<Shares> {
     let rest = small.iter().map(|&number| loads[number]).fold(Load::default(), Load::plus);
     let hits = total.hits / copies as u64;
     let grain = (hits / GRAIN).max(1);
-    let mut search = Search::new(large, Worth { copies, rest, share: hits, grain });
+    let hit = total.with_updates as f64 / total.hits.max(1) as f64;
+    let worth = Worth { copies, rest, share: hits, grain, hit };
+    let mut search = Search::new(large, worth);
     let placed = search.run();
 
     let mut filled = search.loads(&placed);
     let mut shares: Vec<Shares> = vec![Shares::whole(copies, 0); loads.len()];
-    small.sort_by_key(|&number| (Reverse(loads[number]), number));
-    let target = search.worth().target(&filled);
+    let edges = |number: usize| program.functions()[number].dag().graph().edge_count() as f64;
+    let all_edges: f64 = small.iter().map(|&number| edges(number)).sum();
+    let unforeseen = UNFORESEEN * worth.mixed(total) as f64 / all_edges.max(1.0);
+    let weight = |number: usize| {
+        worth.mixed(loads[number]).saturating_add((edges(number) * unforeseen) as u64)
+    };
+    let mut weights: Vec<u64> = filled.iter().map(|&load| worth.mixed(load)).collect();
+    small.sort_by_key(|&number| (Reverse(weight(number)), number));
+    let target = worth.target(&filled);
     for number in small {
         let load = loads[number];
         // Hits matter where they make the worst copy worse.
         let home = (0..copies).min_by_key(|&copy| {
             let after = filled[copy].plus(load);
             let hits = if load.hits == 0 { 0 } else { after.hits.max(target).div_ceil(grain) };
-            (hits, after.with_updates, after.hits)
+            (hits, weights[copy])
         });
         let home = home.unwrap_or(0);
         filled[home] = filled[home].plus(load);
+        weights[home] = weights[home].saturating_add(weight(number));
         shares[number] = Shares::whole(copies, home);
     }
     // Entries are counted where there is least to do.

@@ -173,6 +173,13 @@ impl Cost {
         self.copies.iter().map(|copy| copy.hits).max().unwrap_or(0)
     }
 
+    /// The most hits of a copy whose initial values and counts do not take labels
+    /// in.
+    pub fn worst_hits_unfolded(&self) -> u64 {
+        let unfolded = |copy: &CopyCost| copy.hits.saturating_add(copy.constants);
+        self.copies.iter().map(unfolded).max().unwrap_or(0)
+    }
+
     /// The most hits of a copy, updates of counters included.
     pub fn worst_hits_with_updates(&self) -> u64 {
         self.copies.iter().map(CopyCost::hits_with_updates).max().unwrap_or(0)

@@ -91,9 +91,18 @@ pub struct Worth {
     pub share: u64,
     /// Hits that differ by less count as the same.
     pub grain: u64,
+    /// What a hit counts for where hits and updates are weighed together.
+    pub hit: f64,
 }
 
 impl Worth {
+    /// Hits and updates in one number, all hits of the program counting as much as
+    /// all updates. Where the hits of the worst copy are given by one function,
+    /// this keeps the others apart all the same: on another run they may be worse.
+    pub fn mixed(&self, load: Load) -> u64 {
+        load.with_updates.saturating_add((load.hits as f64 * self.hit) as u64)
+    }
+
     /// The hits that the worst copy will have once the rest has filled the
     /// others up.
     pub fn target(&self, loads: &[Load]) -> u64 {
@@ -102,13 +111,17 @@ impl Worth {
         worst.max(sum / self.copies as u64)
     }
 
-    /// Less is better: the hits of the worst copy, then the same with updates
-    /// included, then the sum of all.
+    /// Less is better: the hits of the worst copy and a copy's share of what is
+    /// counted twice, since a split that gains less than it costs pays on the
+    /// training run only; then the worst with updates weighed in, then the sum of
+    /// all.
     fn of(&self, loads: &[Load]) -> (u64, u64, u64) {
         let all = loads.iter().copied().fold(Load::default(), Load::plus);
-        let sum = all.with_updates.saturating_add(self.rest.with_updates);
-        let worst = loads.iter().map(|load| load.with_updates).max().unwrap_or(0);
-        let hits = self.target(loads).div_ceil(self.grain);
+        let sum = self.mixed(all.plus(self.rest));
+        let worst = loads.iter().map(|&load| self.mixed(load)).max().unwrap_or(0);
+        let hits = loads.iter().fold(self.rest.hits, |sum, load| sum.saturating_add(load.hits));
+        let twice = (hits / self.copies as u64).saturating_sub(self.share);
+        let hits = self.target(loads).saturating_add(twice).div_ceil(self.grain);
         (hits, worst.max(sum / self.copies as u64), all.with_updates)
     }
 }
@@ -139,11 +152,6 @@ impl<'p> Search<'p> {
     /// The functions.
     pub fn large(&self) -> &[Large<'p>] {
         &self.large
-    }
-
-    /// How loads are judged.
-    pub fn worth(&self) -> Worth {
-        self.worth
     }
 
     /// The best placing that was found.
@@ -206,9 +214,9 @@ impl<'p> Search<'p> {
                 })
                 .collect();
             // Hits matter where they make the worst copy worse.
-            let Worth { grain, share, .. } = self.worth;
-            let hits = |copy: usize| after[copy].hits.max(share).div_ceil(grain);
-            let key = |&copy: &usize| (hits(copy), after[copy].with_updates);
+            let worth = self.worth;
+            let hits = |copy: usize| after[copy].hits.max(worth.share).div_ceil(worth.grain);
+            let key = |&copy: &usize| (hits(copy), worth.mixed(after[copy]));
             let home = (0..copies).min_by_key(key).unwrap_or(0);
             placed[function][home] |= set;
             loads[home] = after[home];
@@ -242,7 +250,7 @@ impl<'p> Search<'p> {
         worth: (u64, u64, u64),
     ) -> Option<(Vec<Move>, (u64, u64, u64))> {
         let by_hits = (0..self.worth.copies).max_by_key(|&copy| loads[copy].hits)?;
-        let by_all = (0..self.worth.copies).max_by_key(|&copy| loads[copy].with_updates)?;
+        let by_all = (0..self.worth.copies).max_by_key(|&copy| self.worth.mixed(loads[copy]))?;
         let mut candidates = self.candidates(placed, by_hits);
         if by_all != by_hits {
             candidates.extend(self.candidates(placed, by_all));
