@@ -5,7 +5,7 @@
 //! prints must not depend on who compiled it: clang alone, Backtrail, Backtrail
 //! again from the IR without probes, with every block logged, and with paths
 //! counted. And what was counted must be what walking over the log gives, the
-//! whole document of it. A program that takes too long is no answer; another
+//! whole document of it, and what several copies count together. A program that takes too long is no answer; another
 //! seed takes its place.
 
 use std::ops::Range;
@@ -36,6 +36,10 @@ const PATIENCE_WALKING: u32 = 60;
 
 /// How many programs are compared if nothing else is said.
 const COUNT: u64 = 300;
+
+/// How many copies count together, and how the work is divided among them.
+const COPIES: [usize; 5] = [1, 2, 3, 4, 8];
+const STRATEGIES: [&str; 3] = ["adaptive", "p3", "pbl"];
 
 /// The variants, by the names they get.
 const EMPTY: &str = "original.empty";
@@ -213,7 +217,8 @@ fn write_page(options: &Options, tally: &Tally) -> Result<()> {
          empty plan must be the original's, function by function; and the profile must be the one \
          that walking over the log gives: `backtrail paths --json` prints the same document for \
          both, with every path of every function, its number and its count, entries, unfinished \
-         activations and edges. A program that runs for more than {PATIENCE} s at one of the \
+         activations and edges. Then 1, 2, 3, 4 and 8 copies count together, with the strategies \
+         in turns, and their profile must be that of one run, byte by byte. A program that runs for more than {PATIENCE} s at one of the \
          levels, whose log takes more than {PATIENCE_LOGGED} s, or walking over it more than \
          {PATIENCE_WALKING} s, is replaced by the next seed.\n\n\
          ```\n$ cargo xtask fuzz csmith\n{tally}\n```\n\n\
@@ -283,10 +288,42 @@ impl Trial<'_> {
                 )));
             }
         }
-        match self.check_code()? {
-            Verdict::Equal => self.check_paths(),
-            other => Ok(other),
+        for check in [Self::check_code, Self::check_paths, Self::check_copies] {
+            let verdict = check(self)?;
+            if verdict != Verdict::Equal {
+                return Ok(verdict);
+            }
         }
+        Ok(Verdict::Equal)
+    }
+
+    /// What several copies count together is what one counts, for every number of
+    /// copies; the strategies take turns over the seeds.
+    fn check_copies(&self) -> Result<Verdict> {
+        let profile = |copies: usize, strategy: &str| -> Result<Vec<u8>> {
+            let mut profile = Command::new(self.tool.join("backtrail"));
+            profile.args(["profile", "--quiet", "--copies"]).arg(copies.to_string());
+            profile.args(["--strategy", strategy, "-o", "copies.btprof", "original"]);
+            profile.env("BACKTRAIL_CACHE", self.folder.join("cache"));
+            command::output(profile.current_dir(self.folder))?;
+            Ok(std::fs::read(self.folder.join("copies.btprof"))?)
+        };
+        let one = profile(1, "sbl")?;
+        for (turn, copies) in COPIES.into_iter().enumerate() {
+            let strategy = STRATEGIES[(self.seed as usize + turn) % STRATEGIES.len()];
+            let several = profile(copies, strategy)
+                .with_context(|| format!("{copies} copies, {strategy}, seed {}", self.seed));
+            let found = match several {
+                Ok(several) if several == one => continue,
+                Ok(_) => "count something else than one".to_owned(),
+                Err(error) => format!("{error:#}"),
+            };
+            return Ok(Verdict::Different(format!(
+                "{copies} copies, {strategy}, at {}: {found}",
+                self.level.option()
+            )));
+        }
+        Ok(Verdict::Equal)
     }
 
     /// Compiles with Backtrail and derives the variants.

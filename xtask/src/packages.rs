@@ -76,6 +76,7 @@ pub const PACKAGES: &[Package] = &[
     package(Need::Corpus, "bison", "flex's tests have grammars"),
     package(Need::Corpus, "m4", "flex runs it"),
     package(Need::Corpus, "gettext", "autotools packages look for it"),
+    package(Need::Corpus, "zlib1g-dev", "git is built with it"),
     package(Need::Corpus, "python3", "ninja's tests use it"),
     package(Need::Corpus, "perl", "the tests of sed and grep use it"),
 ];

@@ -323,11 +323,8 @@ fn check(unit: &Unit, function: Func, rng: &mut fastrand::Rng, counts: &mut Told
         coverage: Coverage::default(),
     };
     let known = |_: &&(Stop, Walk<'_>)| StackFrame::Known(activation.clone());
-    let mut stack = Stack {
-        frames: live.iter().map(known).collect(),
-        complete: true,
-        ..Stack::default()
-    };
+    let mut stack =
+        Stack { frames: live.iter().map(known).collect(), complete: true, ..Stack::default() };
     // Some frames may not be found.
     let lost = !live.is_empty() && rng.u8(..4) == 0;
     if lost {

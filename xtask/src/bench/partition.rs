@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::profile::run::Bench;
-use super::profile::subject::{SUBJECTS, Subject, Work};
+use super::profile::subject::{Input, SUBJECTS, Subject, Work};
 use super::profile::variant;
 use crate::corpus::tree::Workshop;
 use crate::packages::Need;
@@ -42,6 +42,13 @@ pub const COPIES: [usize; 3] = [2, 4, 8];
 /// The strategies that are compared.
 pub const STRATEGIES: [&str; 3] = ["pbl", "p3", "adaptive"];
 
+/// The copies that are run, and whose profile must be that of one run.
+const TOGETHER: [(usize, &str); 6] =
+    [(1, "adaptive"), TIMED, (3, "p3"), (4, "adaptive"), (8, "pbl"), (8, "adaptive")];
+
+/// Those that are timed.
+const TIMED: (usize, &str) = (2, "adaptive");
+
 /// What was measured of one program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -59,8 +66,8 @@ pub struct Row {
     /// Seconds of the large run by the clock, the least of several in turns, of
     /// the same.
     pub seconds: (f64, f64, Vec<f64>),
-    /// Whether copies gave the profile of one run: (copies, same).
-    pub same: Vec<(usize, bool)>,
+    /// Whether copies gave the profile of one run: copies, strategy, same.
+    pub same: Vec<(usize, String, bool)>,
 }
 
 /// What a strategy saves with some copies.
@@ -91,12 +98,36 @@ impl Row {
     }
 }
 
+/// A program of many functions: how long planning takes.
+const LARGE: Subject = Subject {
+    name: "git",
+    package: "git",
+    prepare: "",
+    build: r#"
+        make -j$JOBS CC="$CC" CFLAGS="$CFLAGS" NO_OPENSSL=1 NO_CURL=1 NO_EXPAT=1 NO_GETTEXT=1 \
+            NO_TCLTK=1 NO_PERL=1 NO_PYTHON=1 NO_REGEX=1 git
+    "#,
+    executable: "git",
+    does: "looks for a word (`grep --no-index`)",
+    timed: Work { arguments: SEARCH, input: Input::Text(1, 24_000_000) },
+    counted: Work { arguments: SEARCH, input: Input::Text(2, 400_000) },
+    training: Work { arguments: SEARCH, input: Input::Text(3, 1_000_000) },
+};
+
+const SEARCH: &[&str] =
+    &["grep", "--no-index", "--threads=1", "-c", "-E", "-e", "(a|o)[k-z]+e", "INPUT"];
+
+/// The programs that are measured.
+fn subjects() -> impl Iterator<Item = &'static Subject> {
+    SUBJECTS.iter().chain([&LARGE])
+}
+
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<()> {
     let chosen: Vec<&Subject> = match &options.only[..] {
-        [] => SUBJECTS.iter().collect(),
+        [] => subjects().collect(),
         names => {
-            let find = |name: &String| SUBJECTS.iter().find(|subject| subject.name == name);
+            let find = |name: &String| subjects().find(|subject| subject.name == name);
             names
                 .iter()
                 .map(|name| find(name).with_context(|| format!("{name} is not measured")))
@@ -121,7 +152,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let mut rows = Vec::new();
     let mut missing = Vec::new();
-    for subject in SUBJECTS {
+    for subject in subjects() {
         match kept(&workshop, subject)? {
             Some(row) => rows.push(row),
             None => missing.push(subject.name),
@@ -166,15 +197,21 @@ fn measure(workshop: &Workshop, subject: &Subject) -> Result<Row> {
     }
     println!("run the copies");
     let mut same = Vec::new();
-    for copies in [2, 4] {
+    for (copies, strategy) in TOGETHER {
         let count = copies.to_string();
-        let variants = bench.file(&format!("variants-{copies}"));
+        let variants = bench.file("variants");
         let _ = std::fs::remove_dir_all(&variants);
         let keep = variants.to_str().context("an odd path")?;
-        let words = [&weights[..], &["--copies", &count, "--keep", keep]].concat();
+        let mut words = weights.to_vec();
+        words.extend(["--copies", &count, "--strategy", strategy, "--keep", keep]);
         profile(&subject.counted, "copies.btprof", &words)?;
         let [one, several] = ["test-0.btprof", "copies.btprof"].map(|it| bench.file(it));
-        same.push((copies, std::fs::read(one)? == std::fs::read(several)?));
+        same.push((copies, strategy.to_owned(), std::fs::read(one)? == std::fs::read(several)?));
+        if (copies, strategy) == TIMED {
+            let kept = bench.file("variants-timed");
+            let _ = std::fs::remove_dir_all(&kept);
+            std::fs::rename(&variants, &kept)?;
+        }
     }
     let variants = derive(workshop, &bench, &carried, &training)?;
     println!("count instructions");
@@ -256,7 +293,7 @@ fn derive(
     }
     let name = carried.file_name().context("an executable has a name")?;
     for copy in ["copy-1", "copy-2"] {
-        let variant = bench.file("variants-2").join(copy).join(name);
+        let variant = bench.file("variants-timed").join(copy).join(name);
         if !variant.is_file() {
             bail!("no variant of {copy}");
         }

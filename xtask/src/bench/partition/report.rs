@@ -132,8 +132,8 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
     out.push_str(
         "\n## What copies take\n\nInstructions of the small run by callgrind, against the same code \
          without probes, all with the weights of the training run; the same in seconds by the clock \
-         of the large run, the least of several in turns; and whether the profile of 2 and \
-         of 4 copies (adaptive) was that of one run, byte by byte.\n\n\
+         of the large run, the least of several in turns; and whether the profile of \
+         several copies was that of one run, byte by byte.\n\n\
          | program | version | functions | one copy | first of two | second of two | without probes | one copy | slower of two | planning for 8 copies | same profile |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
@@ -143,7 +143,9 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
         let same: Vec<String> = row
             .same
             .iter()
-            .map(|(copies, same)| format!("{copies}: {}", if *same { "yes" } else { "NO" }))
+            .map(|(copies, strategy, same)| {
+                format!("{copies} {strategy}: {}", if *same { "yes" } else { "NO" })
+            })
             .collect();
         let seconds = row.cost("adaptive", 8).map_or(0.0, |cost| cost.seconds);
         let _ = writeln!(
