@@ -10,6 +10,7 @@ pub mod autofdo;
 pub mod build;
 pub mod commands;
 pub mod cost;
+pub mod crash;
 pub mod partition;
 pub mod profile;
 pub mod report;
@@ -26,6 +27,8 @@ pub enum Bench {
     Profile(profile::Options),
     /// The build that a profile makes possible: instructions and time
     Autofdo(autofdo::Options),
+    /// Records and coverage for crashes: instructions, time, memory, size
+    Crash(crash::Options),
     /// Path profiles from several copies: hits of the worst, computed; instructions
     Partition(partition::Options),
 }
@@ -36,6 +39,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Build(options) => build::run(options),
         Bench::Profile(options) => profile::run(options),
         Bench::Autofdo(options) => autofdo::run(options),
+        Bench::Crash(options) => crash::run(options),
         Bench::Partition(options) => partition::run(options),
     }
 }

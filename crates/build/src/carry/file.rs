@@ -93,6 +93,12 @@ fn side_candidates(path: &Path, build_id: &[u8]) -> Vec<PathBuf> {
     ]
 }
 
+/// The side file of the executable `path`, which has this build id, if there is one.
+pub fn side_file(path: &Path, build_id: &[u8]) -> Option<PathBuf> {
+    let candidates = side_candidates(path, build_id).into_iter();
+    candidates.filter(|_| !build_id.is_empty()).find(|side| side.is_file())
+}
+
 impl Carried {
     /// Reads `path`, which must carry units.
     pub fn read(path: &Path) -> Result<Self, Error> {
@@ -158,8 +164,7 @@ impl Carried {
     fn read_side(&mut self, path: &Path, side: Option<&Path>) -> Result<(), Error> {
         let found = match side {
             Some(side) => Some(side.to_owned()),
-            None if self.build_id.is_empty() => None,
-            None => side_candidates(path, &self.build_id).into_iter().find(|side| side.is_file()),
+            None => side_file(path, &self.build_id),
         };
         let Some(side) = found else { return Ok(()) };
         let bytes = std::fs::read(&side).map_err(Error::read(&side))?;
@@ -174,6 +179,8 @@ impl Carried {
         }
         self.units = read_units(&side, &contents.units)?;
         self.recipe = read_recipe(&side, &contents.link)?;
+        let own = self.frames.take();
+        self.frames = own.or_else(|| Some(contents.frames).filter(|it| !it.is_empty()));
         self.side = Some(side);
         Ok(())
     }
@@ -187,6 +194,8 @@ pub struct SideFile {
     pub units: Vec<u8>,
     /// The contents of the link section.
     pub link: Vec<u8>,
+    /// The table of frames, if it has one.
+    pub frames: Vec<u8>,
 }
 
 /// The first bytes of a side file.
@@ -195,7 +204,11 @@ const SIDE_MAGIC: [u8; 8] = *b"BTSIDE\r\n";
 impl SideFile {
     /// The bytes of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        frame::wrap(SIDE_MAGIC, &frame::join_parts(&[&self.build_id, &self.units, &self.link]))
+        let mut parts: Vec<&[u8]> = vec![&self.build_id, &self.units, &self.link];
+        if !self.frames.is_empty() {
+            parts.push(&self.frames);
+        }
+        frame::wrap(SIDE_MAGIC, &frame::join_parts(&parts))
     }
 
     /// Reads the bytes of the side file `path`.
@@ -205,9 +218,16 @@ impl SideFile {
             [body] => frame::split_parts(body).unwrap_or_default(),
             _ => Vec::new(),
         };
-        let [build_id, units, link] = parts[..] else {
-            return Err(damaged(path)(Damaged("not a side file of Backtrail".into())));
+        let (build_id, units, link, frames) = match parts[..] {
+            [build_id, units, link] => (build_id, units, link, &[][..]),
+            [build_id, units, link, frames] => (build_id, units, link, frames),
+            _ => return Err(damaged(path)(Damaged("not a side file of Backtrail".into()))),
         };
-        Ok(Self { build_id: build_id.to_vec(), units: units.to_vec(), link: link.to_vec() })
+        Ok(Self {
+            build_id: build_id.to_vec(),
+            units: units.to_vec(),
+            link: link.to_vec(),
+            frames: frames.to_vec(),
+        })
     }
 }

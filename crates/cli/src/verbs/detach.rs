@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use backtrail_abi::record::FRAMES_SECTION;
 use backtrail_abi::{LINK_SECTION, UNIT_SECTION};
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
@@ -36,8 +37,9 @@ pub fn run(args: &args::Detach) -> anyhow::Result<u8> {
         build_id: carried.build_id.clone(),
         units: section(UNIT_SECTION)?.unwrap_or_default(),
         link: section(LINK_SECTION)?.unwrap_or_default(),
+        frames: section(FRAMES_SECTION)?.unwrap_or_default(),
     };
-    let edits = Edit { remove: &[UNIT_SECTION, LINK_SECTION], ..Edit::default() };
+    let edits = Edit { remove: &[UNIT_SECTION, LINK_SECTION, FRAMES_SECTION], ..Edit::default() };
     let rest = edit::edit(&bytes, &edits).map_err(Error::machine(program))?;
 
     // The side file first: if the second write fails, nothing is lost.

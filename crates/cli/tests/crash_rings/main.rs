@@ -98,6 +98,26 @@ fn a_stripped_executable_tells_the_same() {
 }
 
 #[test]
+fn what_was_detached_is_found_by_build_id() {
+    let crash = Crash::new("cc", &fixture("crash.c"), &["-O2"]);
+    crash.derive("full", 10);
+    let before = std::fs::metadata(crash.path("traced")).unwrap().len();
+    crash.backtrail(&["detach", "traced"]);
+    let bytes = std::fs::read(crash.path("traced")).unwrap();
+    let names = Elf::parse(&bytes).unwrap().section_names();
+    assert!(!names.iter().any(|it| it.starts_with(".backtrail")), "{names:?}");
+    assert!((bytes.len() as u64) < before);
+    assert_exact(&crash.check("traced", &["loop"])[0]);
+    coverage::check(&crash, "traced", &["loop"]);
+    let core = crash.core_of(&crash.path("traced"), &["loop"]);
+    let shown = crash.backtrail(&["autopsy", "--json", core.to_str().unwrap()]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let frames = shown["threads"][0]["frames"].as_array().unwrap();
+    let walk = frames.iter().find(|frame| frame["function"] == "walk").unwrap();
+    assert!(!walk["path"].as_array().unwrap().is_empty(), "{walk}");
+}
+
+#[test]
 fn a_record_holds_as_many_paths_as_were_asked_for() {
     let crash = Crash::new("cc", &fixture("crash.c"), &["-O1"]);
     for ring in [1, 20, 64] {

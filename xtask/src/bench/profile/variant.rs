@@ -158,9 +158,24 @@ pub fn build(
     name: &str,
     clang_options: Option<&str>,
 ) -> Result<PathBuf> {
+    build_at(workshop, program, subject, name, clang_options, "-O2")
+}
+
+/// The same at a level of optimisation.
+pub fn build_at(
+    workshop: &Workshop,
+    program: &Program,
+    subject: &Subject,
+    name: &str,
+    clang_options: Option<&str>,
+    level: &str,
+) -> Result<PathBuf> {
     let folder = place(workshop, subject, name);
     let executable = folder.join(subject.executable);
     let mut stamp = format!("{}\n{}\n{clang_options:?}", subject.prepare, subject.build);
+    if level != "-O2" {
+        stamp.push_str(level);
+    }
     if clang_options.is_none() {
         stamp.push_str(&workshop.tool_stamp()?);
     }
@@ -179,6 +194,8 @@ pub fn build(
     let variables = [
         ("CC", Path::new(&c)),
         ("CXX", Path::new(&cxx)),
+        ("CFLAGS", Path::new(level)),
+        ("CXXFLAGS", Path::new(level)),
         ("LLVM_PROFILE_FILE", &nobody),
         ("GCOV_PREFIX", &nobody),
     ];
@@ -234,7 +251,8 @@ pub fn train(
     Ok(())
 }
 
-fn place(workshop: &Workshop, subject: &Subject, name: &str) -> PathBuf {
+/// The folder of what is made of a subject.
+pub fn place(workshop: &Workshop, subject: &Subject, name: &str) -> PathBuf {
     workshop.folder.join(subject.package).join(format!("profile-{name}"))
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use backtrail_build::carry::Carried;
+use backtrail_build::carry::file::side_file;
 use backtrail_crash::{self as crash, Frames, Known, Unread};
 use backtrail_graph::Index as _;
 use backtrail_ir::{Block, Func, Op, Unit};
@@ -60,10 +61,11 @@ impl<'a> Ways<'a> {
     fn read(&mut self, path: &str) -> Option<Frames> {
         let module = self.process.modules.list.iter().find(|module| module.path == path)?;
         let image = module.image.as_ref()?;
-        if !image.has_section(backtrail_abi::record::FRAMES_SECTION) {
+        let file = image.path()?;
+        let detached = side_file(file, module.build_id.as_deref().unwrap_or_default());
+        if !image.has_section(backtrail_abi::record::FRAMES_SECTION) && detached.is_none() {
             return None;
         }
-        let file = image.path()?;
         let read = || -> Result<Option<Frames>, String> {
             let carried = Carried::read(file).map_err(|error| error.to_string())?;
             let Some(section) = carried.frames.as_deref() else { return Ok(None) };
