@@ -35,7 +35,7 @@ use std::path::Path;
 use crate::Error;
 use crate::image::Image;
 use decoded::{Flow, Goto, stub};
-use descent::{Descent, Stretch};
+use descent::{Descent, Stretch, TableEnds};
 use frames::FrameRange;
 use loaded::Loaded;
 
@@ -124,7 +124,14 @@ impl Code {
         let image = Image::open(path)?;
         let loaded = Loaded::parse(&bytes)?;
         let frames = frames::read(&image, &loaded);
-        Finder::new(&image, &loaded, &frames).find()
+        let mut ends = TableEnds::default();
+        for _ in 0..MOST_ROUNDS {
+            match Finder::new(&image, &loaded, &frames).find(ends)? {
+                Found::Code(code) => return Ok(code),
+                Found::Wrong(better) => ends = better,
+            }
+        }
+        Err(Error::Corrupt("its tables of jumps contradict its code".to_owned()))
     }
 
     /// The block that begins at an address.
@@ -153,6 +160,15 @@ impl Code {
             None => format!("{:#x}", self.blocks[data.head].start),
         }
     }
+}
+
+/// How often tables may turn out to be too long.
+const MOST_ROUNDS: usize = 64;
+
+enum Found {
+    Code(Code),
+    /// Tables were too long; they end here.
+    Wrong(TableEnds),
 }
 
 struct Finder<'a> {
@@ -185,7 +201,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn find(mut self) -> Result<Code, Error> {
+    fn find(mut self, ends: TableEnds) -> Result<Found, Error> {
         let sections = self.image.code_sections();
         let is_stub_section = |name: &str| name.starts_with(".plt") || name.starts_with(".iplt");
         let stubs: Vec<(u64, u64)> = sections
@@ -194,7 +210,7 @@ impl<'a> Finder<'a> {
             .map(|(_, start, end)| (start, end))
             .collect();
         let in_stubs = |address: u64| stubs.iter().any(|it| (it.0..it.1).contains(&address));
-        let mut descent = Descent::new(self.loaded, self.frames);
+        let mut descent = Descent::new(self.loaded, self.frames, ends);
         descent.lead(self.loaded.entry);
         self.taken.extend(self.loaded.starters.iter().copied());
         for pointer in self.loaded.code_pointers() {
@@ -227,7 +243,12 @@ impl<'a> Finder<'a> {
                 break;
             }
         }
-        self.finish(&descent, stubs)
+        let wrong = descent.wrong_entries();
+        if !wrong.is_empty() {
+            descent.ends.wrong.extend(wrong);
+            return Ok(Found::Wrong(descent.ends));
+        }
+        self.finish(&descent, stubs).map(Found::Code)
     }
 
     /// Computed jumps without a table go to the labels of their function.
@@ -258,7 +279,7 @@ impl<'a> Finder<'a> {
             self.frames.iter().flat_map(|frame| &frame.sites).map(|site| site.pad).collect();
         let followers: Vec<Vec<usize>> =
             stretches.values().map(|stretch| self.followers(descent, stretch, &numbers)).collect();
-        let heads = self.heads(descent, &numbers, &followers);
+        let heads = self.heads(descent, &numbers);
         let owners = ownership::owners(&followers, &heads);
         let routine_heads: Vec<usize> =
             (0..owners.len()).filter(|&block| owners[block] == block).collect();
@@ -326,12 +347,7 @@ impl<'a> Finder<'a> {
         found
     }
 
-    fn heads(
-        &self,
-        descent: &Descent<'_>,
-        numbers: &BTreeMap<u64, usize>,
-        followers: &[Vec<usize>],
-    ) -> BTreeSet<usize> {
+    fn heads(&self, descent: &Descent<'_>, numbers: &BTreeMap<u64, usize>) -> BTreeSet<usize> {
         let mut addresses: BTreeSet<u64> = self.taken.clone();
         addresses.insert(self.loaded.entry);
         let is_part = |name: &str| name.contains(".cold");
@@ -342,13 +358,7 @@ impl<'a> Finder<'a> {
                 addresses.insert(*target);
             }
         }
-        let mut heads: BTreeSet<usize> =
-            addresses.iter().filter_map(|it| numbers.get(it)).copied().collect();
-        // What nothing leads to is only reached in ways that are not known.
-        let mut is_followed = vec![false; followers.len()];
-        followers.iter().flatten().for_each(|&block| is_followed[block] = true);
-        heads.extend((0..followers.len()).filter(|&block| !is_followed[block]));
-        heads
+        addresses.iter().filter_map(|it| numbers.get(it)).copied().collect()
     }
 }
 

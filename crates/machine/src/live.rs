@@ -72,6 +72,11 @@ pub(crate) fn stop(pid: u32) -> Result<(CoreFile, Stopped), Error> {
     Ok((core, stopped))
 }
 
+/// Describes a process that somebody else has stopped, but for its threads.
+pub(crate) fn of_stopped(pid: u32) -> Result<CoreFile, Error> {
+    describe(pid, Vec::new()).map_err(|error| Error::Live { pid, what: error.to_string() })
+}
+
 fn missing(pid: u32) -> Error {
     let path = PathBuf::from(format!("/proc/{pid}"));
     Error::Core { path, what: "there is no such process".to_owned() }
@@ -109,13 +114,7 @@ fn refusal(error: Errno) -> String {
 }
 
 fn describe_thread(id: i32, registers: &nix::libc::user_regs_struct) -> Thread {
-    let r = registers;
-    let words = [
-        r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx,
-        r.rsi, r.rdi, r.orig_rax, r.rip, r.cs, r.eflags, r.rsp, r.ss, r.fs_base, r.gs_base, r.ds,
-        r.es, r.fs, r.gs,
-    ];
-    Thread { id: id as u32, signal: 0, registers: Registers::from_user(&words), info: None }
+    Thread { id: id as u32, signal: 0, registers: Registers::of_thread(registers), info: None }
 }
 
 fn describe(pid: u32, threads: Vec<Thread>) -> std::io::Result<CoreFile> {

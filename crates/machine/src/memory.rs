@@ -86,6 +86,11 @@ impl Memory {
         self.pages.get_mut().clear();
     }
 
+    /// Forgets what was read: the process has run since.
+    pub(crate) fn forget(&self) {
+        self.pages.borrow_mut().clear();
+    }
+
     /// These addresses were mapped, too, as far as no segment says so: gcore
     /// leaves out segments of which it writes nothing.
     pub(crate) fn add_mapping(&mut self, range: Range<u64>, executable: bool) {

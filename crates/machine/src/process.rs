@@ -52,6 +52,12 @@ impl Process {
         Ok(process)
     }
 
+    /// A process that its caller traces and has stopped; its threads are not looked
+    /// at.
+    pub(crate) fn of_tracee(pid: u32, options: &Options) -> Result<Self, Error> {
+        Self::new(live::of_stopped(pid)?, options)
+    }
+
     /// Whether it lives, and goes on when this is dropped.
     pub fn is_live(&self) -> bool {
         self.stopped.is_some()

@@ -63,6 +63,15 @@ impl Registers {
         kept
     }
 
+    /// Of a thread that is stopped.
+    pub(crate) fn of_thread(r: &nix::libc::user_regs_struct) -> Self {
+        Self::from_user(&[
+            r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx,
+            r.rdx, r.rsi, r.rdi, r.orig_rax, r.rip, r.cs, r.eflags, r.rsp, r.ss, r.fs_base,
+            r.gs_base, r.ds, r.es, r.fs, r.gs,
+        ])
+    }
+
     /// From the kernel's order (`struct user_regs_struct`), of which the first
     /// 27 words are in a core.
     pub fn from_user(words: &[u64; 27]) -> Self {

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`launch`] | starts it and stops it where its code begins |
+//! | [`breakpoints`] | which of some blocks it passes: one stop for each |
 //! | [`single_step`] | which blocks it passes, one instruction after another: slow and obvious |
 //!
 //! The program runs with the addresses of its file, without randomisation, on the
@@ -10,9 +11,24 @@
 //! does not. It does not outlive its tracer (`PTRACE_O_EXITKILL`), nor a
 //! [`Tracee`] that is dropped.
 
+pub mod breakpoints;
 mod children;
+mod displaced;
+mod frames;
 pub mod launch;
+mod scratch;
 pub mod single_step;
 mod sys;
 
 pub use launch::{Launch, Tracee};
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// It became another program.
+    Replaced,
+}

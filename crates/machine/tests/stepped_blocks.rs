@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use backtrail_machine::Error;
 use backtrail_machine::code::{Callee, Code, Exit};
-use backtrail_machine::tracee::single_step::{self, Ended};
-use backtrail_machine::tracee::{Launch, Tracee};
+use backtrail_machine::tracee::single_step;
+use backtrail_machine::tracee::{Ended, Launch, Tracee};
 
 struct Stepped {
     ended: Ended,

@@ -16,6 +16,7 @@
 //! | [`first_witness`] | what a profile can see next |
 //! | [`realizability`] | whether profiles suffice, for every execution |
 //! | [`witness_tree`], [`planning`] | profiles that do, and are cheap |
+//! | [`machine_graph`] | the traced graph of an executable that carries nothing |
 //! | [`lower_bound`] | what no plan can stay below |
 //! | [`rebuild`] | from partial traces to the trace |
 //! | [`places`] | numbers and names for the blocks of a program |
@@ -74,6 +75,7 @@ pub mod file;
 pub mod first_witness;
 pub mod icfg;
 pub mod lower_bound;
+pub mod machine_graph;
 mod obstacle_packing;
 pub mod places;
 pub mod planning;

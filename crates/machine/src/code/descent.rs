@@ -57,6 +57,15 @@ pub(crate) struct Stretch {
     pub flow: Flow,
 }
 
+/// Where tables end at the latest.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TableEnds {
+    /// Addresses that code mentions, where something else begins.
+    pub mentioned: BTreeSet<u64>,
+    /// Entries that were found to be none.
+    pub wrong: BTreeSet<u64>,
+}
+
 /// What was found.
 pub(crate) struct Descent<'a> {
     pub loaded: &'a Loaded,
@@ -74,13 +83,17 @@ pub(crate) struct Descent<'a> {
     linked: usize,
     /// Runs, and addresses that they lead to.
     leads: Vec<(usize, u64)>,
+    /// What is known of tables whose size no comparison tells.
+    pub ends: TableEnds,
+    /// Such tables, the places of their entries, and the targets of these.
+    pub guessed: Vec<(u64, u64, u64)>,
     /// By function: how many stretches it had when tables were looked for.
     pub looked_at: BTreeMap<u64, usize>,
 }
 
 impl<'a> Descent<'a> {
     /// Begins nowhere yet.
-    pub fn new(loaded: &'a Loaded, frames: &'a [FrameRange]) -> Self {
+    pub fn new(loaded: &'a Loaded, frames: &'a [FrameRange], ends: TableEnds) -> Self {
         Self {
             loaded,
             frames,
@@ -93,6 +106,8 @@ impl<'a> Descent<'a> {
             runs: Vec::new(),
             linked: 0,
             leads: Vec::new(),
+            ends,
+            guessed: Vec::new(),
             looked_at: BTreeMap::new(),
         }
     }
@@ -137,6 +152,24 @@ impl<'a> Descent<'a> {
                 return;
             }
         }
+    }
+
+    /// Entries of tables whose size is not known that lead into instructions: no
+    /// entries. Of each table the last one only, because what it leads to may be
+    /// what contradicts the others.
+    pub fn wrong_entries(&self) -> Vec<u64> {
+        let is_wrong = |target: u64| {
+            let mut before = self.decoded.range(..target).rev().take(15);
+            before.any(|(_, decoded)| target < decoded.next)
+        };
+        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+        for &(table, place, target) in &self.guessed {
+            if is_wrong(target) {
+                let last = last.entry(table).or_default();
+                *last = place.max(*last);
+            }
+        }
+        last.into_values().collect()
     }
 
     fn is_done(&self) -> bool {
@@ -250,8 +283,14 @@ impl<'a> Descent<'a> {
             let Some(instruction) = decode(self.loaded, address) else { break };
             let flow = flow(self.loaded, &instruction);
             let next = instruction.next_ip();
-            if let Some(target) = jump_table::code_address(self.loaded, &instruction) {
-                self.mentioned.insert(target);
+            match jump_table::constant(self.loaded, &instruction) {
+                Some(target) if self.loaded.is_code(target) => {
+                    self.mentioned.insert(target);
+                }
+                Some(data) => {
+                    self.ends.mentioned.insert(data);
+                }
+                None => {}
             }
             self.decoded.insert(address, Decoded { next, flow: flow.clone(), run });
             if let Flow::Jump(Goto::Code(target))

@@ -10,7 +10,8 @@
 //! How many entries a table has is read off the comparison before the jump. Where
 //! there is none, a table ends before the next one, before the next address that
 //! code mentions, and before the first entry that does not lead to an instruction
-//! of the same function.
+//! of the same function; if one is found to lead into the middle of an instruction
+//! later, all begins anew, and the table ends before it.
 //!
 //! Cost: each register of each block changes at most a few times.
 
@@ -57,14 +58,8 @@ fn number(register: Register) -> Option<usize> {
     register.is_gpr().then(|| register.full_register().number())
 }
 
-/// The address of this file that an instruction computes, if it is one of code.
-pub(crate) fn code_address(loaded: &Loaded, instruction: &Instruction) -> Option<u64> {
-    let address = constant(loaded, instruction)?;
-    loaded.is_code(address).then_some(address)
-}
-
 /// The address of this file that an instruction puts somewhere.
-fn constant(loaded: &Loaded, instruction: &Instruction) -> Option<u64> {
+pub(crate) fn constant(loaded: &Loaded, instruction: &Instruction) -> Option<u64> {
     match instruction.mnemonic() {
         Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => {
             Some(instruction.ip_rel_memory_address())
@@ -190,10 +185,11 @@ impl Tracker<'_> {
 const CLOBBERED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 
 /// The computed jumps that were not known, with their targets.
-pub(crate) fn resolve(descent: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
+pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
     let is_open = |descent: &Descent<'_>, stretch: &Stretch| {
         stretch.flow == Flow::Jump(Goto::Computed) && !descent.tables.contains_key(&stretch.last)
     };
+    let descent = &*all;
     // Only functions with such jumps, and only if there is more of them than when
     // they were looked at before.
     let mut open: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
@@ -204,13 +200,13 @@ pub(crate) fn resolve(descent: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
     let mut states = BTreeMap::new();
     let mut starts = Vec::new();
     for (range, jumps) in open {
-        let size = descent.stretches.range(range.0..range.1).count();
-        if descent.looked_at.insert(range.0, size) != Some(size) {
-            states.extend(states_at_starts(descent, range));
+        let size = all.stretches.range(range.0..range.1).count();
+        if all.looked_at.insert(range.0, size) != Some(size) {
+            states.extend(states_at_starts(all, range));
             starts.extend(jumps);
         }
     }
-    let descent = &*descent;
+    let descent = &*all;
     let mut tracker = Tracker { loaded: descent.loaded, info: InstructionInfoFactory::new() };
     let mut jumps = Vec::new();
     for start in starts {
@@ -236,11 +232,23 @@ pub(crate) fn resolve(descent: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
         return Vec::new();
     }
     let limits = Limits { descent, predecessors: predecessors(descent), ends };
-    jumps
-        .into_iter()
-        .map(|(start, jump, table)| (jump, limits.targets(start, jump, table)))
-        .filter(|(_, targets)| !targets.is_empty())
-        .collect()
+    let mut guessed: Vec<(u64, u64, u64)> = Vec::new();
+    let mut found = Vec::new();
+    for (start, jump, table) in jumps {
+        let (targets, is_guessed) = limits.targets(start, jump, table);
+        if is_guessed {
+            let entries = targets.iter().map(|&(place, target)| (table.start(), place, target));
+            guessed.extend(entries);
+        }
+        let mut targets: Vec<u64> = targets.into_iter().map(|(_, target)| target).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        if !targets.is_empty() {
+            found.push((jump, targets));
+        }
+    }
+    all.guessed.extend(guessed);
+    found
 }
 
 /// Runs the tracker up to the last instruction of a stretch, without it.
@@ -342,18 +350,22 @@ const FAR: usize = 12;
 const MOST_ENTRIES: u64 = 4096;
 
 impl Limits<'_, '_> {
-    fn targets(&self, start: u64, jump: u64, table: Table) -> Vec<u64> {
+    /// Entries, with their places, and whether their number is a guess.
+    fn targets(&self, start: u64, jump: u64, table: Table) -> (Vec<(u64, u64)>, bool) {
         let bound = self.bound(start);
         let (first, width) = match table {
             Table::Distances { table, .. } => (table, 4),
             Table::Pointers { table } => (table, 8),
         };
-        let next_table = self.ends.range(first + 1..).next().copied().unwrap_or(u64::MAX);
+        let ends = &self.descent.ends;
+        let next = |set: &BTreeSet<u64>| set.range(first.saturating_add(1)..).next().copied();
+        let nexts = [next(&self.ends), next(&ends.mentioned), next(&ends.wrong)];
+        let end = nexts.into_iter().flatten().min().unwrap_or(u64::MAX);
         let function = self.descent.frame_of(jump);
         let mut targets = Vec::new();
         for entry in 0..bound.unwrap_or(MOST_ENTRIES).min(MOST_ENTRIES) {
             let place = first.wrapping_add(width * entry);
-            if bound.is_none() && place >= next_table {
+            if bound.is_none() && place >= end {
                 break;
             }
             let target = match table {
@@ -371,11 +383,9 @@ impl Limits<'_, '_> {
             if !is_right {
                 break;
             }
-            targets.push(target);
+            targets.push((place, target));
         }
-        targets.sort_unstable();
-        targets.dedup();
-        targets
+        (targets, bound.is_none())
     }
 
     /// How many entries the comparison before a jump lets through.

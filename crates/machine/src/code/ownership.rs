@@ -5,6 +5,10 @@
 //! That is to say: with a root that leads to all heads, blocks that only the root
 //! dominates are heads, and any other is owned by the uppermost of its dominators
 //! below the root.
+//!
+//! What no head leads to is dead, as far as is known, such as the padding that a
+//! part of a function may begin with. It gets heads of its own, and what it leads to
+//! is not shared for that reason.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +18,32 @@ use backtrail_ir::Block as Node;
 /// The head that owns each block, by number.
 pub(super) fn owners(followers: &[Vec<usize>], heads: &BTreeSet<usize>) -> Vec<usize> {
     let root = Node::new(followers.len());
-    let mut edges: Vec<(Node, Node)> = heads.iter().map(|&head| (root, Node::new(head))).collect();
-    for (block, next) in followers.iter().enumerate() {
-        edges.extend(next.iter().map(|&next| (Node::new(block), Node::new(next))));
-    }
-    let mut dominators;
-    // A loop that nothing leads into begins anywhere.
+    let mut heads: Vec<usize> = heads.iter().copied().collect();
+    let mut is_reached = vec![false; followers.len()];
+    let mut edges: Vec<(Node, Node)> = Vec::new();
+    let mut dead = 0;
     loop {
-        let graph = Digraph::new(followers.len() + 1, edges.iter().copied());
-        dominators = Dominators::new(&graph, root);
-        let lost = (0..followers.len()).find(|&block| !dominators.is_reached(Node::new(block)));
-        match lost {
-            Some(lost) => edges.push((root, Node::new(lost))),
-            None => break,
+        // Only what was not reached before follows from later heads.
+        let mut waiting = std::mem::take(&mut heads);
+        edges.extend(waiting.iter().map(|&head| (root, Node::new(head))));
+        let before = is_reached.clone();
+        while let Some(block) = waiting.pop() {
+            if !std::mem::replace(&mut is_reached[block], true) {
+                let new = followers[block].iter().copied().filter(|&next| !before[next]);
+                edges.extend(new.clone().map(|next| (Node::new(block), Node::new(next))));
+                waiting.extend(new);
+            }
         }
+        while is_reached.get(dead) == Some(&true) {
+            dead += 1;
+        }
+        if dead == followers.len() {
+            break;
+        }
+        heads.push(dead);
     }
+    let graph = Digraph::new(followers.len() + 1, edges);
+    let dominators = Dominators::new(&graph, root);
     let mut owner = vec![usize::MAX; followers.len()];
     for block in 0..followers.len() {
         let mut chain = vec![block];
@@ -65,5 +80,12 @@ mod tests {
         let followers = [vec![1], vec![2], vec![3], vec![], vec![2], vec![4], vec![7], vec![6]];
         let owners = owners(&followers, &BTreeSet::from([0, 5]));
         assert_eq!(owners, [0, 0, 2, 2, 5, 5, 6, 6]);
+    }
+
+    #[test]
+    fn dead_code_shares_nothing() {
+        // 0 → 2; nothing leads to 1 → 2.
+        let owners = owners(&[vec![2], vec![2], vec![]], &BTreeSet::from([0]));
+        assert_eq!(owners, [0, 1, 0]);
     }
 }

@@ -33,11 +33,10 @@ pub(super) enum Change {
 /// Deals with an event of the program, whose memory has these breakpoints: by
 /// address, the byte that belongs there.
 pub(super) fn on_event(
-    tracee: &Tracee,
+    tracee: &mut Tracee,
     event: i32,
     breakpoints: &HashMap<u64, u8>,
 ) -> Result<Change, Error> {
-    let failed = |error| tracee.failed(error);
     let is = |it: Event| event == it as i32;
     if is(Event::PTRACE_EVENT_EXIT) {
         return Ok(Change::Ending);
@@ -46,9 +45,13 @@ pub(super) fn on_event(
         return Ok(Change::Replaced);
     }
     if is(Event::PTRACE_EVENT_CLONE) {
+        if let Ok(thread) = ptrace::getevent(tracee.pid) {
+            tracee.threads.push(Pid::from_raw(thread as i32));
+        }
         return Err(Error::Threads { path: tracee.executable().to_owned() });
     }
     if is(Event::PTRACE_EVENT_FORK) || is(Event::PTRACE_EVENT_VFORK) {
+        let failed = |error| tracee.failed(error);
         let child = ptrace::getevent(tracee.pid).map_err(failed)?;
         let child = Pid::from_raw(child as i32);
         // Its first stop.

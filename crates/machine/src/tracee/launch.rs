@@ -48,6 +48,12 @@ pub struct Tracee {
     executable: PathBuf,
     /// What to add to the addresses of the file.
     pub bias: u64,
+    /// Where its own code is, by the addresses of the file.
+    pub(super) range: (u64, u64),
+    /// Threads it started.
+    pub(super) threads: Vec<Pid>,
+    /// Memory for code, within reach of its own.
+    pub(super) scratch: u64,
     pub(super) is_gone: bool,
 }
 
@@ -55,12 +61,14 @@ impl Drop for Tracee {
     fn drop(&mut self) {
         if !self.is_gone {
             let _ = self.child.kill();
-            // It may have more to say before it is gone.
-            while let Ok(status) = waitpid(self.pid, Some(WaitPidFlag::__WALL)) {
-                if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
-                    break;
+            // Its threads before itself; each may have more to say before it is gone.
+            for thread in self.threads.iter().copied().chain([self.pid]) {
+                while let Ok(status) = waitpid(thread, Some(WaitPidFlag::__WALL)) {
+                    if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                        break;
+                    }
+                    let _ = ptrace::cont(thread, None);
                 }
-                let _ = ptrace::cont(self.pid, None);
             }
         }
     }
@@ -112,6 +120,12 @@ impl Launch<'_> {
             },
             executable: executable.clone(),
             bias: 0,
+            range: match (code.blocks.first(), code.blocks.last()) {
+                (Some(first), Some(last)) => (first.start, last.end),
+                _ => (0, 0),
+            },
+            threads: Vec::new(),
+            scratch: 0,
             is_gone: false,
         };
         let options = ptrace::Options::PTRACE_O_EXITKILL
@@ -125,6 +139,7 @@ impl Launch<'_> {
         let loaded = entry_in_memory(pid).ok_or_else(|| wrong("its entry point is not known"))?;
         tracee.bias = loaded.wrapping_sub(entry);
         tracee.run_to(loaded)?;
+        tracee.map_scratch(code)?;
         Ok(tracee)
     }
 }

@@ -14,22 +14,11 @@ use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
 
-use super::Tracee;
 use super::children::{self, Change};
 use super::launch::BREAKPOINT;
+use super::{Ended, Tracee};
 use crate::Error;
 use crate::code::{Code, Exit};
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// With this status.
-    Exited(i32),
-    /// By this signal.
-    Killed(i32),
-    /// It became another program.
-    Replaced,
-}
 
 /// An address that is in no code.
 const NOWHERE: u64 = u64::MAX;

@@ -1,0 +1,103 @@
+//! Memory in the program for instructions that are run elsewhere.
+//!
+//! Mapped in every traced run alike, and as large, whatever is going to be in it: a
+//! program that looks at its own memory map (as gnulib does to find the end of the
+//! stack) sees the same in each.
+
+use std::fs;
+
+use nix::libc;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::WaitStatus;
+
+use super::Tracee;
+use crate::Error;
+use crate::code::Code;
+
+/// The longest slot: an instruction of 15 bytes, two jumps and a word.
+pub(super) const SLOT: u64 = 40;
+
+impl Tracee {
+    /// Maps a slot for each block.
+    pub(super) fn map_scratch(&mut self, code: &Code) -> Result<(), Error> {
+        let (start, end) = self.range;
+        let size = (code.blocks.len() as u64 * SLOT).next_multiple_of(4096);
+        let [start, end] = [start, end].map(|address| address.wrapping_add(self.bias));
+        let at = free_place(self, start, end, size)?;
+        self.map(at, size)?;
+        self.scratch = at;
+        Ok(())
+    }
+
+    /// Maps memory for code into the program, by a system call that it makes where
+    /// it is stopped.
+    fn map(&self, address: u64, size: u64) -> Result<(), Error> {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let before = self.registers()?;
+        let mut code = [0; 2];
+        self.read(before.rip, &mut code)?;
+        self.write(before.rip, &SYSCALL)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let mut registers = before;
+        registers.rax = libc::SYS_mmap as u64;
+        registers.orig_rax = u64::MAX;
+        registers.rdi = address;
+        registers.rsi = size;
+        registers.rdx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        registers.r10 = flags as u64;
+        registers.r8 = u64::MAX;
+        registers.r9 = 0;
+        self.set_registers(registers)?;
+        ptrace::step(self.pid, None).map_err(|error| self.failed(error))?;
+        let status = self.wait()?;
+        if !matches!(status, WaitStatus::Stopped(_, Signal::SIGTRAP)) {
+            return Err(self.wrong("it was interrupted at its first instruction"));
+        }
+        let result = self.registers()?.rax;
+        self.write(before.rip, &code)?;
+        self.set_registers(before)?;
+        if result != address {
+            return Err(self.wrong(format!("memory at {address:#x} cannot be had")));
+        }
+        Ok(())
+    }
+}
+
+/// How far slots may be from code, with room for what encodings add.
+const REACH: u64 = 0x7000_0000;
+/// The lowest address that may be mapped, as a rule (`vm.mmap_min_addr`).
+const LOWEST: u64 = 0x1_0000;
+
+/// Where nothing is mapped, close to the code, and where the heap does not grow to
+/// soon: below it if there is room.
+fn free_place(tracee: &Tracee, start: u64, end: u64, size: u64) -> Result<u64, Error> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", tracee.pid))
+        .map_err(|error| tracee.wrong(format!("its memory map is closed: {error}")))?;
+    let mut taken: Vec<(u64, u64)> = maps
+        .lines()
+        .filter_map(|line| {
+            let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+            Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
+        })
+        .collect();
+    taken.sort_unstable();
+    let is_free = |place: u64| {
+        place >= LOWEST
+            && place.checked_add(size).is_some()
+            && taken.iter().all(|&(from, to)| place + size <= from || to <= place)
+    };
+    let page = |address: u64| address & !0xfff;
+    let below = taken.iter().map(|&(from, _)| from).filter(|&from| from <= start).max();
+    let just_below = below.map(|from| page(from.saturating_sub(size + 0x10_0000)));
+    let lowest = start.saturating_sub(REACH).max(LOWEST);
+    let candidates = just_below
+        .into_iter()
+        .chain([page(lowest + 0xfff)])
+        .chain((1..28).rev().map(|step| page(end) + step * 0x400_0000));
+    let near = |&place: &u64| place + size + REACH > end && place < start + REACH;
+    candidates
+        .filter(near)
+        .find(|&place| is_free(place))
+        .ok_or_else(|| tracee.wrong("there is no free memory within reach of its code"))
+}

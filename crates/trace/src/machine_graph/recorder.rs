@@ -1,0 +1,85 @@
+//! From the stops of a run to a partial trace.
+
+use backtrail_machine::code::Code;
+use backtrail_machine::tracee::breakpoints::Stop;
+
+use super::MachineGraph;
+use crate::distribution::{Profile, Witness};
+use crate::rebuild::Event;
+
+/// Translates the stops of one run, whose witnesses are a profile.
+#[derive(Debug, Clone)]
+pub struct Recorder<'a> {
+    graph: &'a MachineGraph,
+    code: &'a Code,
+    profile: &'a Profile,
+    /// The blocks to stop at.
+    blocks: Vec<usize>,
+    is_landing: Vec<bool>,
+    /// By breakpoint: its witness.
+    witnesses: Vec<Witness>,
+}
+
+impl<'a> Recorder<'a> {
+    /// For one run.
+    pub fn new(graph: &'a MachineGraph, code: &'a Code, profile: &'a Profile) -> Self {
+        let mut recorder = Self {
+            graph,
+            code,
+            profile,
+            blocks: Vec::new(),
+            is_landing: Vec::new(),
+            witnesses: Vec::new(),
+        };
+        for &place in profile.places() {
+            if let (Some(block), Some(witness)) = (graph.block_of(place), profile.witness(place)) {
+                let node = graph.nodes[block];
+                recorder.blocks.push(block);
+                recorder.is_landing.push(graph.icfg.nodes()[node].landing);
+                recorder.witnesses.push(witness);
+            }
+        }
+        recorder
+    }
+
+    /// The blocks to stop at, by the number of the breakpoint.
+    pub fn blocks(&self) -> &[usize] {
+        &self.blocks
+    }
+
+    /// By breakpoint: whether frames are wanted.
+    pub fn is_landing(&self) -> &[bool] {
+        &self.is_landing
+    }
+
+    /// The event that a stop is; none if the run ended where that is not known.
+    #[inline]
+    pub fn event(&self, stop: &Stop<'_>) -> Option<Event> {
+        match *stop {
+            Stop::At(number) => Some(Event { witness: self.witnesses[number], depth: 0 }),
+            Stop::Landing(number, frames) => {
+                Some(Event { witness: self.witnesses[number], depth: self.depth(frames) })
+            }
+            Stop::Ending(frames) => self.end(frames),
+        }
+    }
+
+    /// How many frames of routines with landings are below the innermost.
+    fn depth(&self, frames: &[u64]) -> u32 {
+        let has_landings = |(number, &address): (usize, &u64)| {
+            // What called is before the address it returns to.
+            let address = if number == 0 { address } else { address.wrapping_sub(1) };
+            let block = self.code.block_around(address);
+            block.is_some_and(|it| self.graph.has_landings(self.code.blocks[it].routine))
+        };
+        let count = frames.iter().enumerate().filter(|&it| has_landings(it)).count();
+        count.saturating_sub(1) as u32
+    }
+
+    fn end(&self, frames: &[u64]) -> Option<Event> {
+        let called = self.code.block_around(frames.first()?.wrapping_sub(1))?;
+        let way = self.graph.end_of(called)?;
+        let witness = self.profile.witness(self.graph.icfg.place_of_way(way))?;
+        Some(Event { witness, depth: 0 })
+    }
+}

@@ -1,0 +1,211 @@
+//! Traces of executables, put together from the stops of several runs, against
+//! single steps.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use backtrail_graph::Index as _;
+use backtrail_machine::code::Code;
+use backtrail_machine::tracee::breakpoints::{Breakpoints, Stop};
+use backtrail_machine::tracee::{Ended, Launch, Tracee, single_step};
+use backtrail_trace::icfg::{Role, Routine};
+use backtrail_trace::machine_graph::{MachineGraph, Recorder};
+use backtrail_trace::planning::{Options, Plan, Strategy, distribute};
+use backtrail_trace::rebuild::{Ending, Event, Outcome, Rebuild, Tables};
+
+struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+    code: Code,
+}
+
+impl Program {
+    fn new(path: &Path, arguments: &[&str]) -> Self {
+        let path = path.canonicalize().unwrap();
+        let code = Code::of_file(&path).unwrap();
+        Self { path, arguments: arguments.iter().map(OsString::from).collect(), code }
+    }
+
+    fn start(&self) -> Tracee {
+        let launch = Launch {
+            executable: &self.path,
+            name: OsStr::new(self.path.file_name().unwrap()),
+            arguments: &self.arguments,
+            input: Some(File::open("/dev/null").unwrap()),
+            output: Some(Stdio::null()),
+            errors: None,
+        };
+        launch.start(&self.code).unwrap()
+    }
+
+    fn step(&self) -> (Vec<u32>, Ended) {
+        let mut blocks = Vec::new();
+        let ended = single_step::blocks(&mut self.start(), &self.code, |block| {
+            blocks.push(block as u32);
+            Ok(())
+        });
+        (blocks, ended.unwrap())
+    }
+
+    /// The blocks that a plan's runs tell, how the trace ended, and the stops of
+    /// each run.
+    fn trace(&self, graph: &MachineGraph, plan: &Plan) -> (Vec<u32>, Option<Outcome>, Vec<u64>) {
+        let mut traces = Vec::new();
+        let mut stops = Vec::new();
+        for profile in &plan.profiles {
+            let recorder = Recorder::new(graph, &self.code, profile);
+            let (blocks, is_landing) = (recorder.blocks().to_vec(), recorder.is_landing().to_vec());
+            let breakpoints =
+                Breakpoints { code: &self.code, blocks: &blocks, is_landing: &is_landing };
+            let mut events: Vec<Event> = Vec::new();
+            let mut ending = Ending::Cut;
+            let ran = breakpoints.run(&mut self.start(), |stop| {
+                let event = recorder.event(&stop);
+                if matches!(stop, Stop::Ending(_)) {
+                    ending = if event.is_some() { Ending::Whole } else { Ending::Cut };
+                }
+                events.extend(event);
+                Ok(())
+            });
+            stops.push(ran.unwrap().stops);
+            traces.push((events.into_iter(), ending));
+        }
+        let tables = Tables::new(&graph.icfg, &plan.profiles).unwrap();
+        let mut rebuild = Rebuild::new(&tables, Routine::new(self.code.entry), traces);
+        let mut blocks = Vec::new();
+        for node in &mut rebuild {
+            let node = match node {
+                Ok(node) => node,
+                Err(error) => {
+                    let last = blocks.iter().rev().take(8).map(|&it: &u32| {
+                        let block = &self.code.blocks[it as usize];
+                        format!("{:#x} {:?}", block.start, block.exit)
+                    });
+                    panic!("{error}\nbefore: {:#?}", last.collect::<Vec<_>>());
+                }
+            };
+            if let Role::Block(block) = graph.icfg.nodes()[node].role {
+                blocks.push(block);
+            }
+        }
+        (blocks, rebuild.outcome(), stops)
+    }
+}
+
+/// Runs of one plan after the other, against single steps.
+fn check(program: &Program, plans: &[(usize, Strategy, Option<usize>)]) -> usize {
+    let name = program.path.file_name().unwrap().to_string_lossy().into_owned();
+    let graph = MachineGraph::new(&program.code).unwrap();
+    let (expected, _) = program.step();
+    let mut counts = vec![0u64; program.code.blocks.len()];
+    expected.iter().for_each(|&block| counts[block as usize] += 1);
+    for &(runs, strategy, limit) in plans {
+        let costs = graph.costs(&program.code, &graph.guessed_weights(&program.code));
+        let options = Options { runs, strategy, limit, trials: 0 };
+        let plan = distribute(&graph.icfg, &costs, options).unwrap();
+        let (blocks, outcome, stops) = program.trace(&graph, &plan);
+        println!(
+            "{name}: {} blocks executed, {runs} runs, stops {stops:?}, {} computed jumps assumed \
+             to be calls",
+            expected.len(),
+            program.code.open_jumps.len(),
+        );
+        let common = blocks.iter().zip(&expected).take_while(|(one, other)| one == other).count();
+        assert_eq!(common, expected.len(), "{name}, {options:?}: the same up to there");
+        assert_eq!(blocks.len(), expected.len(), "{name}, {options:?}");
+        assert_eq!(outcome, Some(Outcome::Whole), "{name}, {options:?}");
+        for (profile, &stops) in plan.profiles.iter().zip(&stops) {
+            let blocks = profile.places().iter().filter_map(|&place| graph.block_of(place));
+            let predicted: u64 = blocks.map(|block| counts[block]).sum();
+            assert_eq!(stops, predicted, "{name}, {options:?}: stops made and predicted");
+        }
+        if let Some(limit) = limit {
+            let always = costs.forced().len();
+            let most = plan.profiles.iter().map(|it| it.places().len()).max().unwrap();
+            assert!(most <= limit + always, "{name}: {most} witnesses");
+        }
+    }
+    expected.len()
+}
+
+fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests/code").join(source);
+    let program = folder.join(format!("{compiler}{}", options.concat()));
+    let mut command = Command::new(compiler);
+    let done = command.args(options).arg(source).arg("-o").arg(&program).status();
+    assert!(done.expect("the compiler is installed").success(), "{compiler} {options:?}");
+    program
+}
+
+const ONE: (usize, Strategy, Option<usize>) = (1, Strategy::Fine, None);
+
+#[test]
+fn traces_of_what_gcc_and_clang_make_are_those_of_single_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let plans = [
+        ONE,
+        (2, Strategy::Function, None),
+        (3, Strategy::Fine, None),
+        (4, Strategy::Grouped, None),
+        (2, Strategy::Fine, Some(6)),
+    ];
+    for compiler in ["gcc", "clang-19"] {
+        for level in ["-O0", "-O1", "-O2", "-O3"] {
+            let kind = if level == "-O1" { "-no-pie" } else { "-pie" };
+            let program = compile(folder.path(), compiler, "shapes.c", &[level, kind]);
+            let blocks = check(&Program::new(&program, &["9"]), &plans);
+            assert!(blocks > 300, "{compiler} {level}: {blocks}");
+        }
+    }
+}
+
+#[test]
+fn exceptions_land_in_the_right_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("clang++-19", "-O1")] {
+        let program = compile(folder.path(), compiler, "throws.cc", &[level, "-s"]);
+        check(&Program::new(&program, &[]), &[ONE, (3, Strategy::Fine, None)]);
+    }
+}
+
+/// What Debian installs, stripped as it is. Commands, and over how many runs, can be
+/// given in variables.
+#[test]
+fn traces_of_installed_programs_are_those_of_single_steps() {
+    let commands = "true;ls /usr;sort /etc/group;sed -n s/a/b/p /etc/group;\
+                    grep -n ro*t /etc/group;gzip --version;mawk {print($1)} /etc/group;\
+                    find /etc/apt;xz --version;expr 3 + 4;date +%Y;diff /etc/group /etc/group";
+    let commands = std::env::var("BACKTRAIL_STEPPED").unwrap_or_else(|_| commands.to_owned());
+    let runs = std::env::var("BACKTRAIL_STEPPED_RUNS").unwrap_or_else(|_| "1".to_owned());
+    let plans: Vec<_> =
+        runs.split(',').map(|it| (it.parse().unwrap(), Strategy::Fine, None)).collect();
+    for command in commands.split(';') {
+        let mut words = command.split_whitespace();
+        let path = Path::new("/usr/bin").join(words.next().unwrap());
+        let arguments: Vec<&str> = words.collect();
+        check(&Program::new(&path, &arguments), &plans);
+    }
+}
+
+#[test]
+fn a_program_with_threads_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("threads.c");
+    let text = "#include <pthread.h>\nstatic void *run(void *it) { return it; }\n\
+                int main(void) { pthread_t t; pthread_create(&t, 0, run, 0); \
+                return pthread_join(t, 0); }\n";
+    std::fs::write(&source, text).unwrap();
+    let program = folder.path().join("threads");
+    let done = Command::new("gcc").arg(&source).arg("-o").arg(&program).status().unwrap();
+    assert!(done.success());
+    let program = Program::new(&program, &[]);
+    let breakpoints = Breakpoints { code: &program.code, blocks: &[0], is_landing: &[false] };
+    let mut tracee = program.start();
+    let id = tracee.id();
+    let error = breakpoints.run(&mut tracee, |_| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("starts a thread"), "{error}");
+    drop(tracee);
+    assert!(!Path::new(&format!("/proc/{id}")).exists(), "the program is gone");
+}
