@@ -46,6 +46,35 @@ impl std::fmt::Display for Diverged {
 
 impl std::error::Error for Diverged {}
 
+/// Options that do not go together.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// What another process of ours said when it gave up.
+#[derive(Debug)]
+pub struct Refused {
+    /// Its exit code.
+    pub code: u8,
+    /// Its message.
+    pub message: String,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 fn code_of_collect(error: &backtrail_collect::Error) -> u8 {
     use backtrail_collect::Error;
     match error {
@@ -88,14 +117,25 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<backtrail_collect::Error>() {
         return code_of_collect(error);
     }
-    if let Some(backtrail_machine::Error::Live { .. }) = error.downcast_ref() {
+    if let Some(
+        backtrail_machine::Error::Live { .. }
+        | backtrail_machine::Error::Trace { .. }
+        | backtrail_machine::Error::Threads { .. },
+    ) = error.downcast_ref()
+    {
         return ENGINE;
+    }
+    if let Some(Refused { code, .. }) = error.downcast_ref() {
+        return *code;
     }
     if let Some(error) = error.downcast_ref::<backtrail_trace::Error>() {
         return code_of_trace(error);
     }
     if error.is::<Unreadable>() || error.is::<backtrail_machine::Error>() {
         return INPUT;
+    }
+    if error.is::<Usage>() {
+        return USAGE;
     }
     if error.is::<Diverged>() {
         return DIVERGED;

@@ -35,6 +35,10 @@ pub fn main() -> ExitCode {
     if words.get(1).is_some_and(|verb| verb == backtrail_collect::copies::process::VERB) {
         return backtrail_collect::copies::process::main();
     }
+    if let Some(job) = words.get(1).and_then(verbs::trace::breakpoint::job_of) {
+        // Behind the name of the script.
+        return verbs::trace::breakpoint::copy::main(&job, words.get(3..).unwrap_or_default());
+    }
     if let Some(role) = words.first().and_then(|word| role_of(Path::new(word))) {
         return verbs::cargo::part(role, words);
     }

@@ -166,6 +166,13 @@ impl MachineGraph {
         Costs::new(&self.icfg, by_place, observable, forced)
     }
 
+    /// Everything that can be observed, and what always is.
+    pub fn every_place(&self, costs: &Costs) -> Vec<Place> {
+        let all = (0..self.icfg.place_count()).map(Place::new);
+        let seen = all.filter(|&place| costs.is_observable(place));
+        seen.chain(costs.forced().iter().copied()).collect()
+    }
+
     /// Weights of blocks by the shape of the code alone.
     pub fn guessed_weights(&self, code: &Code) -> Vec<u64> {
         weights::guess(code)

@@ -213,6 +213,12 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
         }
     }
 
+    /// How many activations there are, the root's included.
+    #[inline]
+    pub fn depth(&self) -> usize {
+        self.stack.len()
+    }
+
     #[cold]
     fn goes_round(&mut self, node: Node) -> bool {
         let height = self.stack.len();

@@ -10,9 +10,21 @@ use super::copies::Running;
 /// `backtrail trace`
 #[derive(Debug, Args)]
 pub struct Trace {
-    /// What each run records.
-    #[arg(long, value_enum, default_value_t = Strategy::Log)]
-    pub strategy: Strategy,
+    /// Over how many runs on the same input the places that are observed are
+    /// spread, with breakpoints.
+    #[arg(long, value_name = "M", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub runs: u8,
+    /// How they are spread, with breakpoints [default: fine].
+    #[arg(long, value_enum)]
+    pub strategy: Option<Strategy>,
+    /// What is observed.
+    #[arg(long, value_enum, default_value_t = Witness::Edge)]
+    pub witness: Witness,
+    /// The most places that are observed in a run; there are more runs if M do
+    /// not suffice.
+    #[arg(long, value_name = "W")]
+    pub limit: Option<usize>,
     /// How it is run.
     #[command(flatten)]
     pub running: Running,
@@ -23,16 +35,34 @@ pub struct Trace {
     /// `program CODE` or `program signal NUMBER`.
     #[arg(long, value_name = "FILE")]
     pub status: Option<PathBuf>,
-    /// An executable built by Backtrail.
+    /// Tell on standard error what was planned and what it cost.
+    #[arg(long)]
+    pub explain: bool,
+    /// An executable built by Backtrail, or any at all with breakpoints.
     pub program: PathBuf,
     /// The program's own arguments.
     #[arg(last = true)]
     pub arguments: Vec<OsString>,
 }
 
-/// What runs can record.
+/// How places can be spread over runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Strategy {
+    /// Each decision by itself, to the run that is least loaded.
+    Fine,
+    /// All of a function in one run.
+    Function,
+    /// Decisions of a common loop, or next to each other, in one run.
+    Grouped,
     /// One run logs every block.
     Log,
+}
+
+/// What can be observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Witness {
+    /// Every block, by probes.
+    Edge,
+    /// Blocks, by breakpoints in any x86-64 executable, which is not changed.
+    Breakpoint,
 }

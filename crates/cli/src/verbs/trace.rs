@@ -3,6 +3,7 @@
 //! What a run records is decided by `--strategy` and `--witness`; whatever it is,
 //! a trace file comes out ([`backtrail_trace::file`](mod@backtrail_trace::file)).
 
+pub mod breakpoint;
 mod log;
 
 use std::path::Path;
@@ -18,9 +19,10 @@ use backtrail_collect::local;
 use backtrail_ir::Unit;
 use backtrail_trace::file::{EXTENSION, Legend, Writer};
 use backtrail_trace::places::ProgramPlaces;
+use backtrail_trace::planning;
 
-use crate::args::trace::{Strategy, Trace};
-use crate::exit::Unreadable;
+use crate::args::trace::{Strategy, Trace, Witness};
+use crate::exit::{Unreadable, Usage};
 use crate::verbs::profile::{check_writable, default_output, leave};
 
 /// Runs the verb. Leaves as the program did, if everything else went well.
@@ -33,12 +35,41 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
     // Found out before the program runs.
     local::check_executable(&args.program)?;
     check_writable(&output)?;
+    if args.witness == Witness::Breakpoint {
+        return breakpoint::collect(&breakpoints(args, quiet)?, &output);
+    }
+    if args.runs > 1 || args.limit.is_some() || !matches!(args.strategy, None | Some(Strategy::Log))
+    {
+        anyhow::bail!(Usage(
+            "--runs, --limit and strategies other than log are for --witness breakpoint".to_owned()
+        ));
+    }
     let program = TracedProgram::read(&args.program)?;
     let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
-    match args.strategy {
-        Strategy::Log => log::collect(args, &program, scratch.path(), &output, quiet),
-    }
+    log::collect(args, &program, scratch.path(), &output, quiet)
+}
+
+/// What is asked for, where breakpoints are.
+fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<'_>> {
+    let strategy = match args.strategy {
+        None | Some(Strategy::Fine) => planning::Strategy::Fine,
+        Some(Strategy::Function) => planning::Strategy::Function,
+        Some(Strategy::Grouped) => planning::Strategy::Grouped,
+        Some(Strategy::Log) => {
+            anyhow::bail!(Usage("a log of every block takes probes, not breakpoints".to_owned()))
+        }
+    };
+    Ok(breakpoint::Request {
+        program: &args.program,
+        arguments: &args.arguments,
+        runs: usize::from(args.runs),
+        strategy,
+        limit: args.limit,
+        running: &args.running,
+        explain: args.explain,
+        quiet,
+    })
 }
 
 /// Begins a trace file.

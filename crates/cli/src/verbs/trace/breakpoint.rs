@@ -1,0 +1,302 @@
+//! A trace of an executable that may not be changed: breakpoints, over several runs
+//! of it if there are to be fewer stops in each.
+//!
+//! One run is traced by this process itself, which leaves the program its own input
+//! and output. Several are copies as those of a profile are
+//! ([`backtrail_collect::copies`]), each of which is this tool again, tracing one
+//! run ([`copy`]).
+
+pub mod copy;
+mod partial;
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use backtrail_build::Error;
+use backtrail_collect::copies::{self, Copies, Event, Variant};
+use backtrail_graph::Index as _;
+use backtrail_machine::code::Code;
+use backtrail_machine::image::{Image, build_id_text};
+use backtrail_machine::tracee::Ended;
+use backtrail_trace::distribution::Profile;
+use backtrail_trace::file::{self, FunctionName, Kind, Legend, PlaceName, Step};
+use backtrail_trace::icfg::{Node, Role, Routine};
+use backtrail_trace::machine_graph::MachineGraph;
+use backtrail_trace::planning::{self, Options, Plan};
+use backtrail_trace::rebuild::{Outcome, Rebuild, Tables};
+
+use super::{begin_file, finish_file};
+use crate::args::copies::Running;
+use crate::exit::{Diverged, Unreadable};
+use crate::verbs::profile::copies::{bar, engine, isolation};
+use partial::{Partial, Summary};
+
+/// What is asked for.
+pub struct Request<'a> {
+    /// The executable.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub arguments: &'a [OsString],
+    /// Over how many runs.
+    pub runs: usize,
+    /// How decisions are spread.
+    pub strategy: planning::Strategy,
+    /// The most breakpoints of a run.
+    pub limit: Option<usize>,
+    /// How several runs are kept apart, and where they are.
+    pub running: &'a Running,
+    /// Whether to tell what was planned, and what it cost.
+    pub explain: bool,
+    /// Whether to keep quiet otherwise.
+    pub quiet: bool,
+}
+
+/// Plans, runs, and writes the trace.
+pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatus> {
+    let program = request.program.canonicalize().map_err(Error::read(request.program))?;
+    let code = read_code(&program)?;
+    let graph = MachineGraph::new(&code)?;
+    let plan = plan(request, &code, &graph)?;
+    let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
+    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    if request.explain {
+        explain_code(&code, &plan);
+    }
+    let (partials, status) = match &plan.profiles[..] {
+        [profile] => {
+            let job = copy::Job::new(&program, request.program.as_os_str(), profile);
+            let partial = Partial::new(scratch.path());
+            let summary = copy::trace(&job, request.arguments, &partial, &code, &graph)?;
+            let status = status_of(&summary);
+            (vec![(partial, summary)], status)
+        }
+        profiles => run_copies(request, &program, profiles, scratch.path())?,
+    };
+    let stops: Vec<u64> = partials.iter().map(|(_, summary)| summary.stops).collect();
+    let blocks = rebuild(&program, &code, &graph, &plan, &partials, output)?;
+    if request.explain {
+        let worst = stops.iter().max().copied().unwrap_or(0);
+        eprintln!("backtrail: {blocks} blocks executed; stops {stops:?}, at most {worst} in a run");
+    }
+    Ok(status)
+}
+
+/// The code of an executable that can be traced.
+pub fn read_code(program: &Path) -> anyhow::Result<Code> {
+    let code = Code::of_file(program)?;
+    let image = Image::open(program)?;
+    let refuse = |what: &str| {
+        let path = program.display();
+        Err(anyhow::anyhow!(Unreadable(format!("{path} cannot be traced by breakpoints: {what}"))))
+    };
+    if image.has_section(".go.buildinfo") || image.has_section(".note.go.buildid") {
+        return refuse("it is a Go program, whose threads and stacks are its own; use delve");
+    }
+    if !code.interpreted {
+        return refuse(
+            "it is linked statically, and its C library would be traced with it; \
+             link it dynamically",
+        );
+    }
+    Ok(code)
+}
+
+fn plan(request: &Request<'_>, code: &Code, graph: &MachineGraph) -> anyhow::Result<Plan> {
+    let costs = graph.costs(code, &graph.guessed_weights(code));
+    let options =
+        Options { runs: request.runs, strategy: request.strategy, limit: request.limit, trials: 0 };
+    match planning::distribute(&graph.icfg, &costs, options) {
+        // Every block tells any two ways apart, at a price.
+        Err(backtrail_trace::Error::Plan(_)) if request.limit.is_none() => {
+            let all = graph.every_place(&costs);
+            let profiles = vec![Profile::new(&graph.icfg, all)];
+            Ok(Plan { profiles, runs: vec![0] })
+        }
+        other => Ok(other?),
+    }
+}
+
+fn explain_code(code: &Code, plan: &Plan) {
+    eprintln!(
+        "backtrail: {} routines, {} blocks; {} computed jumps taken for calls in tail position",
+        code.routines.len(),
+        code.blocks.len(),
+        code.open_jumps.len()
+    );
+    let sizes: Vec<usize> = plan.profiles.iter().map(|it| it.places().len()).collect();
+    eprintln!("backtrail: breakpoints in each run, with where it may end: {sizes:?}");
+}
+
+fn status_of(summary: &Summary) -> ExitStatus {
+    ExitStatus::from_raw(match summary.ended() {
+        Ended::Exited(code) => (code & 0xff) << 8,
+        Ended::Killed(signal) => signal & 0x7f,
+        Ended::Replaced => 0,
+    })
+}
+
+type Partials = Vec<(Partial, Summary)>;
+
+/// Runs a copy for each profile.
+fn run_copies(
+    request: &Request<'_>,
+    program: &Path,
+    profiles: &[Profile],
+    scratch: &Path,
+) -> anyhow::Result<(Partials, ExitStatus)> {
+    let entry = std::env::current_exe().map_err(Error::read(Path::new("/proc/self/exe")))?;
+    // A name that the first line of a script can hold, wherever the tool is.
+    let tool = scratch.join("backtrail");
+    std::os::unix::fs::symlink(&entry, &tool).map_err(Error::write(&tool))?;
+    let name = request.program.file_name().unwrap_or_default();
+    let mut variants = Vec::new();
+    for (number, profile) in profiles.iter().enumerate() {
+        let folder = scratch.join(format!("copy-{}", number + 1));
+        std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+        let job = folder.join("job");
+        copy::Job::new(program, request.program.as_os_str(), profile).write(&job)?;
+        let executable = folder.join(name);
+        let script = format!("#!{} {}{}\n", tool.display(), copy::VERB, job.display());
+        std::fs::write(&executable, script).map_err(Error::write(&executable))?;
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&executable, mode).map_err(Error::write(&executable))?;
+        variants.push(Variant { executable, records: folder.join("records") });
+    }
+    let bar = bar("running {bar:30} {pos}/{len} runs, {msg}", variants.len(), request.quiet);
+    let listener = |event: Event| match event {
+        Event::Notice(text) => bar.suspend(|| eprintln!("backtrail: {text}")),
+        Event::Progress { done, what, .. } => {
+            bar.set_position(done as u64);
+            bar.set_message(what);
+        }
+    };
+    let outcome = copies::run_copies(&Copies {
+        variants: &variants,
+        name: request.program.as_os_str(),
+        arguments: request.arguments,
+        environment: &[],
+        isolation: isolation(request.running.isolate),
+        engine: engine(request.running),
+        entry: &entry,
+        listener: &listener,
+    });
+    bar.finish_and_clear();
+    // Why a copy could not be traced says more than that copies differ.
+    for variant in &variants {
+        Partial::new(&variant.records).check()?;
+    }
+    let outcome = outcome?;
+    let mut partials = Vec::new();
+    for variant in &variants {
+        let partial = Partial::new(&variant.records);
+        let summary = partial.summary()?;
+        partials.push((partial, summary));
+    }
+    Ok((partials, outcome.status))
+}
+
+/// Puts the trace together and writes it; how many blocks it has.
+fn rebuild(
+    program: &Path,
+    code: &Code,
+    graph: &MachineGraph,
+    plan: &Plan,
+    partials: &Partials,
+    output: &Path,
+) -> anyhow::Result<u64> {
+    let tables = Tables::new(&graph.icfg, &plan.profiles)?;
+    let mut traces = Vec::new();
+    for ((partial, summary), profile) in partials.iter().zip(&plan.profiles) {
+        traces.push((partial.events(graph, profile)?, summary.ending()));
+    }
+    let process = partials.first().map_or(0, |(_, summary)| summary.process);
+    let mut writer = begin_file(output)?;
+    writer.begin_thread(process, 1)?;
+    let mut rebuild = Rebuild::new(&tables, Routine::new(code.entry), traces);
+    let mut last: Option<(Node, usize)> = None;
+    let mut blocks = 0;
+    while let Some(node) = rebuild.next() {
+        let node = node.map_err(|error| explain_divergence(error, code, graph))?;
+        let depth = rebuild.depth();
+        let data = &graph.icfg.nodes()[node];
+        if let Role::Block(block) = data.role {
+            let is_entry = graph.icfg.routines()[data.routine].entry == node;
+            let is_elsewhere = last.is_none_or(|(before, height)| {
+                height != depth || graph.icfg.nodes()[before].routine != data.routine
+            });
+            let enters = is_entry && is_elsewhere;
+            writer.push(Step { place: block, depth: depth as u32, enters })?;
+            blocks += 1;
+        }
+        last = Some((node, depth));
+    }
+    let ending = match rebuild.outcome() {
+        Some(Outcome::Unknown(node)) => {
+            let place = describe(node, code, graph);
+            file::Ending::Unknown(format!("what followed {place} is not known"))
+        }
+        _ => file::Ending::Whole,
+    };
+    writer.end_thread(ending)?;
+    finish_file(writer, legend(program, code)?)?;
+    Ok(blocks)
+}
+
+/// Where a node is, in words.
+fn describe(node: Node, code: &Code, graph: &MachineGraph) -> String {
+    let data = &graph.icfg.nodes()[node];
+    let routine = data.routine.position();
+    let name = if routine < code.routines.len() {
+        code.name(routine)
+    } else {
+        "a function that was called back".to_owned()
+    };
+    match data.role {
+        Role::Block(block) => format!("{:#x} in {name}", code.blocks[block as usize].start),
+        Role::Piece | Role::Hub => format!("a call of a library in {name}"),
+    }
+}
+
+fn explain_divergence(
+    error: backtrail_trace::Error,
+    code: &Code,
+    graph: &MachineGraph,
+) -> anyhow::Error {
+    match error {
+        backtrail_trace::Error::Diverged(divergence) => {
+            let place = describe(divergence.node, code, graph);
+            let blocks = divergence.position;
+            anyhow::anyhow!(Diverged(format!(
+                "the runs diverged after {blocks} places, at {place} ({divergence}): the program \
+                 does not do the same in every run, or jumps where its code does not tell"
+            )))
+        }
+        other => other.into(),
+    }
+}
+
+fn legend(program: &Path, code: &Code) -> anyhow::Result<Legend> {
+    let image = Image::open(program)?;
+    let names = (0..code.routines.len()).map(|routine| FunctionName { name: code.name(routine) });
+    let places = code.blocks.iter().enumerate().map(|(number, block)| {
+        let function = block.routine as u32;
+        (number as u32, PlaceName { function, label: block.start, file: None, line: 0 })
+    });
+    Ok(Legend {
+        program: program.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        build_id: image.build_id.as_deref().map(build_id_text).unwrap_or_default(),
+        kind: Kind::Code,
+        functions: names.collect(),
+        files: Vec::new(),
+        places: places.collect(),
+        incomplete: Vec::new(),
+    })
+}
+
+/// The path of a job on the command line of a copy.
+pub fn job_of(word: &OsString) -> Option<PathBuf> {
+    word.to_str()?.strip_prefix(copy::VERB).map(PathBuf::from)
+}

@@ -1,0 +1,143 @@
+//! One run, traced: by the tool itself, or by a copy of it among others.
+//!
+//! A copy is started as a script whose first line is this tool with [`VERB`] and the
+//! name of a file that says what to do, a [`Job`]. It leaves what was recorded in the
+//! folder for records, and then ends as the program did.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use backtrail_build::Error;
+use backtrail_collect::local;
+use backtrail_graph::Index as _;
+use backtrail_machine::code::Code;
+use backtrail_machine::tracee::breakpoints::{Breakpoints, Stop};
+use backtrail_machine::tracee::{Ended, Launch};
+use backtrail_trace::distribution::Profile;
+use backtrail_trace::icfg::Place;
+use backtrail_trace::machine_graph::{MachineGraph, Recorder};
+use serde::{Deserialize, Serialize};
+
+use super::partial::{Partial, Summary};
+use crate::exit::Unreadable;
+
+/// The first argument of a copy, up to the name of the job.
+pub const VERB: &str = "breakpoints-of=";
+
+/// What a copy does.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Job {
+    program: Vec<u8>,
+    name: Vec<u8>,
+    /// The witnesses.
+    places: Vec<u32>,
+}
+
+impl Job {
+    /// One run of a program.
+    pub fn new(program: &Path, name: &OsStr, profile: &Profile) -> Self {
+        Self {
+            program: program.as_os_str().as_bytes().to_vec(),
+            name: name.as_bytes().to_vec(),
+            places: profile.places().iter().map(|place| place.position() as u32).collect(),
+        }
+    }
+
+    /// Writes it to a file.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        std::fs::write(path, bytes).map_err(Error::write(path))
+    }
+
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let bytes = std::fs::read(path).map_err(Error::read(path))?;
+        let unreadable = |error| Unreadable(format!("{}: {error}", path.display()));
+        Ok(serde_json::from_slice(&bytes).map_err(unreadable)?)
+    }
+
+    fn program(&self) -> PathBuf {
+        PathBuf::from(OsString::from_vec(self.program.clone()))
+    }
+}
+
+/// Traces one run.
+pub fn trace(
+    job: &Job,
+    arguments: &[OsString],
+    partial: &Partial,
+    code: &Code,
+    graph: &MachineGraph,
+) -> anyhow::Result<Summary> {
+    let places = job.places.iter().map(|&place| Place::new(place as usize));
+    let profile = Profile::new(&graph.icfg, places);
+    let recorder = Recorder::new(graph, code, &profile);
+    let breakpoints =
+        Breakpoints { code, blocks: recorder.blocks(), is_landing: recorder.is_landing() };
+    let launch = Launch {
+        executable: &job.program(),
+        name: OsStr::from_bytes(&job.name),
+        arguments,
+        without: &[backtrail_abi::log::DIR_VARIABLE],
+        input: None,
+        output: None,
+        errors: None,
+    };
+    let mut tracee = launch.start(code)?;
+    let process = tracee.id();
+    let mut writer = partial.writer()?;
+    let mut is_whole = false;
+    let mut unwritten = None;
+    let ran = breakpoints.run(&mut tracee, |stop| {
+        let event = recorder.event(&stop);
+        if let Stop::Ending(_) = stop {
+            is_whole = event.is_some();
+        }
+        let has_depth = matches!(stop, Stop::Landing(..));
+        if let (Some(event), None) = (event, &unwritten) {
+            unwritten = writer.push(event, has_depth).err();
+        }
+        Ok(())
+    })?;
+    if let Some(error) = unwritten {
+        return Err(error.into());
+    }
+    writer.finish()?;
+    // A signal leaves no call in which the run ended.
+    let is_whole = is_whole && matches!(ran.ended, Ended::Exited(_));
+    Ok(Summary::new(process, ran, is_whole))
+}
+
+/// The whole of a copy.
+pub fn main(job: &Path, arguments: &[OsString]) -> ExitCode {
+    let Some(records) = std::env::var_os(backtrail_abi::log::DIR_VARIABLE) else {
+        eprintln!("backtrail: {VERB} is not for you; see 'backtrail --help'");
+        return ExitCode::from(2);
+    };
+    let partial = Partial::new(Path::new(&records));
+    match run(job, arguments, &partial) {
+        Ok(summary) => match summary.ended() {
+            Ended::Exited(code) => ExitCode::from(code as u8),
+            Ended::Killed(signal) => {
+                local::end_by(signal);
+                ExitCode::from(128u8.wrapping_add(signal as u8))
+            }
+            Ended::Replaced => ExitCode::SUCCESS,
+        },
+        Err(error) => {
+            let code = crate::exit::code_of(&error);
+            partial.fail(code, &format!("{error:#}"));
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn run(job: &Path, arguments: &[OsString], partial: &Partial) -> anyhow::Result<Summary> {
+    let job = Job::read(job)?;
+    let code = Code::of_file(&job.program())?;
+    let graph = MachineGraph::new(&code)?;
+    let summary = trace(&job, arguments, partial, &code, &graph)?;
+    partial.finish(&summary)?;
+    Ok(summary)
+}

@@ -1,0 +1,184 @@
+//! A partial trace on disk: the numbers of witnesses as they were passed, four bytes
+//! each, with the depth behind those that are landings; and how the run went.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use backtrail_build::Error;
+use backtrail_graph::Index as _;
+use backtrail_machine::tracee::Ended;
+use backtrail_machine::tracee::breakpoints::Ran;
+use backtrail_trace::distribution::{Profile, Witness};
+use backtrail_trace::icfg::PlaceKind;
+use backtrail_trace::machine_graph::MachineGraph;
+use backtrail_trace::rebuild::{Ending, Event};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Refused, Unreadable};
+
+/// How a run went.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Summary {
+    /// The program's process id.
+    pub process: u32,
+    /// How many stops there were.
+    pub stops: u64,
+    status: Option<i32>,
+    signal: Option<i32>,
+    is_whole: bool,
+}
+
+impl Summary {
+    /// Of a run.
+    pub fn new(process: u32, ran: Ran, is_whole: bool) -> Self {
+        let (status, signal) = match ran.ended {
+            Ended::Exited(status) => (Some(status), None),
+            Ended::Killed(signal) => (None, Some(signal)),
+            Ended::Replaced => (None, None),
+        };
+        Self { process, stops: ran.stops, status, signal, is_whole }
+    }
+
+    /// How it ended.
+    pub fn ended(&self) -> Ended {
+        match (self.status, self.signal) {
+            (Some(status), _) => Ended::Exited(status),
+            (None, Some(signal)) => Ended::Killed(signal),
+            (None, None) => Ended::Replaced,
+        }
+    }
+
+    /// How its partial trace ends.
+    pub fn ending(&self) -> Ending {
+        if self.is_whole { Ending::Whole } else { Ending::Cut }
+    }
+}
+
+/// What a copy says if it could not trace.
+#[derive(Debug, Serialize, Deserialize)]
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+/// A folder with what one run left.
+#[derive(Debug, Clone)]
+pub struct Partial {
+    folder: PathBuf,
+}
+
+impl Partial {
+    /// In this folder.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// To write events.
+    pub fn writer(&self) -> Result<EventWriter, Error> {
+        std::fs::create_dir_all(&self.folder).map_err(Error::write(&self.folder))?;
+        let path = self.path("events");
+        let file = File::create(&path).map_err(Error::write(&path))?;
+        Ok(EventWriter { file: BufWriter::with_capacity(1 << 16, file), path })
+    }
+
+    /// Notes how it went.
+    pub fn finish(&self, summary: &Summary) -> Result<(), Error> {
+        let path = self.path("summary");
+        let bytes = serde_json::to_vec(summary).unwrap_or_default();
+        std::fs::write(&path, bytes).map_err(Error::write(&path))
+    }
+
+    /// Notes why it did not go.
+    pub fn fail(&self, code: u8, message: &str) {
+        let failure = Failure { code, message: message.to_owned() };
+        let bytes = serde_json::to_vec(&failure).unwrap_or_default();
+        let _ = std::fs::create_dir_all(&self.folder);
+        if std::fs::write(self.path("failure"), bytes).is_err() {
+            eprintln!("backtrail: {message}");
+        }
+    }
+
+    /// Fails if the copy could not trace.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let Ok(bytes) = std::fs::read(self.path("failure")) else { return Ok(()) };
+        match serde_json::from_slice::<Failure>(&bytes) {
+            Ok(Failure { code, message }) => Err(Refused { code, message }.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How it went.
+    pub fn summary(&self) -> anyhow::Result<Summary> {
+        let path = self.path("summary");
+        let bytes = std::fs::read(&path).map_err(Error::read(&path))?;
+        let unreadable = |error| Unreadable(format!("{}: {error}", path.display()));
+        Ok(serde_json::from_slice(&bytes).map_err(unreadable)?)
+    }
+
+    /// The events, of a run with these witnesses.
+    pub fn events(&self, graph: &MachineGraph, profile: &Profile) -> Result<Events, Error> {
+        let path = self.path("events");
+        let file = File::open(&path).map_err(Error::read(&path))?;
+        let icfg = &graph.icfg;
+        let is_landing = profile.places().iter().map(|&place| match icfg.place(place) {
+            PlaceKind::Node(node) => icfg.nodes()[node].landing,
+            PlaceKind::Way(_) => false,
+        });
+        let file = BufReader::with_capacity(1 << 16, file);
+        Ok(Events { file, is_landing: is_landing.collect() })
+    }
+}
+
+/// Writes events.
+pub struct EventWriter {
+    file: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl EventWriter {
+    /// Another event; `has_depth` if it is a landing.
+    pub fn push(&mut self, event: Event, has_depth: bool) -> Result<(), Error> {
+        let mut write = |number: u32| self.file.write_all(&number.to_le_bytes());
+        let mut written = write(event.witness.position() as u32);
+        if has_depth {
+            written = written.and_then(|()| write(event.depth));
+        }
+        written.map_err(Error::write(&self.path))
+    }
+
+    /// No more events.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.file.flush().map_err(Error::write(&self.path))
+    }
+}
+
+/// Reads events; ends where the file does.
+pub struct Events {
+    file: BufReader<File>,
+    is_landing: Vec<bool>,
+}
+
+impl Events {
+    fn number(&mut self) -> Option<u32> {
+        let mut bytes = [0; 4];
+        self.file.read_exact(&mut bytes).ok()?;
+        Some(u32::from_le_bytes(bytes))
+    }
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    #[inline]
+    fn next(&mut self) -> Option<Event> {
+        let number = self.number()?;
+        let is_landing = self.is_landing.get(number as usize).copied().unwrap_or(false);
+        let depth = if is_landing { self.number()? } else { 0 };
+        Some(Event { witness: Witness::new(number as usize), depth })
+    }
+}
