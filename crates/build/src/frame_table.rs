@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_machine::Error;
 use backtrail_plan::block_lines::{
-    BEGIN, FRAME_LINE, PROBE, RECORD_NAME, SECTION_PREFIX, piece_of,
+    BEGIN, FRAME_LINE, PROBE, RECORD, RECORD_NAME, SECTION_PREFIX, piece_of,
 };
 use backtrail_plan::frames::{
     CodeKind, CodeRun, FrameTable, FunctionCode, RecordPlace, UnitFrames,
@@ -238,14 +238,16 @@ impl<'d> Reading<'_, 'd> {
             let own = &own[..own.partition_point(|row| row.start < range.end)];
             let begun = own.iter().filter(|row| row.column == BEGIN.into()).map(|row| row.start);
             let begun = begun.max();
-            let record = place.as_ref().and_then(|place| self.record(place, begun));
+            let mut changed = own.iter().filter(|row| row.column == RECORD.into());
+            let there = begun.or_else(|| changed.next().map(|row| row.start));
+            let record = place.as_ref().and_then(|place| self.record(place, there));
             let runs = runs(own, range, begun.filter(|_| place.is_some()));
             let start = range.begin;
             self.found.push(FunctionCode { unit, function, start, record, runs });
         }
     }
 
-    /// Where a record is that is begun at an address.
+    /// Where a record is that is there at an address.
     fn record(&self, place: &Place, begun: Option<u64>) -> Option<RecordPlace> {
         let (register, offset) = match *place {
             Place::FrameAddress(offset) => return Some(RecordPlace::FrameAddress(offset)),
@@ -293,16 +295,22 @@ fn runs(rows: &[Row], range: &gimli::Range, begun: Option<u64>) -> Vec<CodeRun> 
             _ => {}
         }
     };
+    let mut has_begun = false;
     for (index, row) in rows.iter().enumerate() {
         let until = rows.get(index + 1).map_or(range.end, |next| next.start).min(range.end);
         let kind = match piece_of(row.line) {
             _ if begun.is_some_and(|begun| row.start <= begun) => CodeKind::Frame,
             _ if row.ends || row.line == 0 => CodeKind::Unknown,
+            // A frame that is made late tells nothing of the way there.
+            _ if row.line == FRAME_LINE.into() && has_begun => CodeKind::Unknown,
             _ if row.line == FRAME_LINE.into() || row.column == BEGIN.into() => CodeKind::Frame,
-            Some(piece) if row.column == PROBE.into() => CodeKind::Probe(piece),
+            Some(piece) if [PROBE, RECORD].map(u64::from).contains(&row.column) => {
+                CodeKind::Probe(piece)
+            }
             Some(piece) => CodeKind::Piece(piece),
             None => CodeKind::Unknown,
         };
+        has_begun |= kind != CodeKind::Frame && until > row.start;
         push(until, kind);
     }
     push(range.end, CodeKind::Unknown);

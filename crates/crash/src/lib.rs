@@ -55,6 +55,7 @@
 pub mod active;
 mod coverage;
 pub mod covered;
+mod edge_changes;
 mod error;
 pub mod evidence;
 mod frames;

@@ -8,21 +8,26 @@
 //! instruction.
 //!
 //! - Every node is of one region. A region's *head* is the entry of the function,
-//!   a loop's head, a node that several regions lead to, or one where more ways
-//!   would meet than a field can tell apart. All other nodes are of the region
-//!   that all their predecessors are of.
-//! - An edge that leads to a head, or back, *crosses*. Crossing edges into a
+//!   or any node that was not taken into a region that leads to it.
+//! - Edges within a region are *inner*; all others *cross*. Crossing edges into a
 //!   region are numbered, the most frequent first.
-//! - Other edges have values: of the edges that lead to a node, one has 0, and
-//!   each of the others the number of ways to the node by those before it. So the
-//!   sum of the values of a way to v is less than the number of ways from the
-//!   head to v, and each way has its own. (It is the numbering of the paper,
-//!   upside down: theirs tells the ways on from a node.)
+//! - Inner edges have values: of those that lead to a node, one has 0, and each of
+//!   the others the number of ways to the node by those before it. So the sum of
+//!   the values of a way to v is less than the number of ways from the head to v,
+//!   and each way has its own. (It is the numbering of the paper, upside down:
+//!   theirs tells the ways on from a node.)
+//! - An edge may cross into the midst of a region. The sum begins with 0 there:
+//!   there is a way from the head of which all values are 0, and ways that begin
+//!   with it have their own sums. So where regions meet, the most frequent edge
+//!   costs nothing, and a loop's head may be of the region before it.
 //! - Edges of computed gotos have no place for a probe. They never cross, and
-//!   their value is 0; what else leads to their targets does cross, if it must,
-//!   into the midst of a region. The sum then begins with 0 there: there is a way
-//!   from the head of which all values are 0, and ways that begin with it have
-//!   their own sums.
+//!   their value is 0.
+//! - If the region of the function's entry takes no node that several edges lead
+//!   to, there is one way to each of its nodes, and nothing has to be recorded
+//!   before it is left: many calls end there.
+//!
+//! Which nodes are taken into regions is tried in several ways ([`Policy`]), and
+//! what is thought to cost least is kept ([`crate::traced`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,51 +80,43 @@ fn bits_for(count: u64) -> u32 {
 impl Regions {
     /// Divides `graph` so that fields have no more than `widest` bits, as far as
     /// that is possible.
-    pub fn new(graph: &TraceGraph, weights: &[u64], widest: u32) -> Result<Self, LeftOut> {
-        let mut heads = BTreeSet::new();
+    pub fn new(
+        graph: &TraceGraph,
+        weights: &[u64],
+        widest: u32,
+        policy: Policy,
+    ) -> Result<Self, LeftOut> {
         let layout = Layout::new(graph);
-        let mut ways = vec![0u64; graph.flow.node_count()];
-        let mut head_of: Vec<Option<Piece>> = vec![None; graph.flow.node_count()];
-        for &piece in &layout.order {
-            let within = layout.within(graph, piece, &head_of)?;
-            let joins = match within {
-                Within::No => None,
-                Within::Of(head) => {
-                    let from = layout.inner_edges(graph, piece, head, &head_of);
-                    let sum = from.map(|edge| ways[graph.flow.source(edge).position()]);
-                    let count = sum.fold(0u64, u64::saturating_add);
-                    let entries = bits_for(graph.flow.in_edges(head).len() as u64 + 1);
-                    let most = 1u64 << widest.saturating_sub(entries).min(40);
-                    let must = layout.computed(graph, piece).next().is_some();
-                    (must || count <= most).then_some((head, count))
-                }
-            };
-            let (head, count) = joins.unwrap_or((piece, 1));
-            if head == piece {
-                heads.insert(piece);
-            }
-            head_of[piece.position()] = Some(head);
-            ways[piece.position()] = count;
-        }
-        // Values: the most frequent first.
+        let nodes = graph.flow.node_count();
+        let mut growing = Growing {
+            graph,
+            layout: &layout,
+            weights,
+            widest,
+            policy,
+            head_of: vec![None; nodes],
+            ways: vec![0; nodes],
+            crosses: vec![true; graph.flow.edge_count()],
+            regions: BTreeMap::new(),
+        };
+        let mut heads = BTreeSet::new();
         let mut values = vec![0u32; graph.flow.edge_count()];
-        let mut crosses = vec![true; graph.flow.edge_count()];
         for &piece in &layout.order {
-            let Some(head) = head_of[piece.position()].filter(|&head| head != piece) else {
+            let Some((head, inner)) = growing.take(piece)? else {
+                growing.begin(piece);
+                heads.insert(piece);
                 continue;
             };
-            let mut inner: Vec<Edge> = layout.inner_edges(graph, piece, head, &head_of).collect();
-            inner.sort_by_key(|&edge| {
-                (graph.joint(edge) != Joint::Computed, Reverse(weights[edge.position()]))
-            });
             let mut before = 0u64;
             for edge in inner {
-                crosses[edge.position()] = false;
+                growing.crosses[edge.position()] = false;
                 values[edge.position()] =
                     u32::try_from(before).map_err(|_| LeftOut::ComputedTargets)?;
-                before += ways[graph.flow.source(edge).position()];
+                before += growing.ways[graph.flow.source(edge).position()];
             }
+            growing.join(piece, head, before);
         }
+        let (head_of, crosses) = (growing.head_of, growing.crosses);
         let mut entries: BTreeMap<Piece, Vec<Edge>> = BTreeMap::new();
         for edge in graph.flow.edges() {
             let reached = head_of[graph.flow.source(edge).position()].is_some();
@@ -136,50 +133,68 @@ impl Regions {
                 values[edge.position()] = number as u32;
             }
         }
-        Self::assemble(graph, heads, values).ok_or(LeftOut::ComputedTargets)
+        Self::assemble(graph, heads, crosses, values).ok_or(LeftOut::ComputedTargets)
     }
 
-    /// The regions with these heads, whose edges have these values, if that is
-    /// consistent.
-    pub fn assemble(graph: &TraceGraph, chosen: BTreeSet<Piece>, values: Vec<u32>) -> Option<Self> {
+    /// The regions with these heads, of which these edges cross and edges have
+    /// these values, if that is consistent.
+    pub fn assemble(
+        graph: &TraceGraph,
+        chosen: BTreeSet<Piece>,
+        crosses: Vec<bool>,
+        values: Vec<u32>,
+    ) -> Option<Self> {
         let layout = Layout::new(graph);
-        let nodes = graph.flow.node_count();
-        if values.len() != graph.flow.edge_count() || !chosen.contains(&graph.entry()) {
+        let (nodes, edges) = (graph.flow.node_count(), graph.flow.edge_count());
+        if values.len() != edges || crosses.len() != edges || !chosen.contains(&graph.entry()) {
             return None;
         }
         let mut heads: Vec<Option<Piece>> = vec![None; nodes];
         let mut ways = vec![0u64; nodes];
-        let mut crosses = vec![true; graph.flow.edge_count()];
         let mut regions: BTreeMap<Piece, Region> = BTreeMap::new();
         let mut most: BTreeMap<Piece, u64> = BTreeMap::new();
         for &piece in &layout.order {
+            let into = graph.flow.in_edges(piece).iter().copied();
+            let reached = |edge: &Edge| heads[graph.flow.source(*edge).position()].is_some();
+            let mut inner: Vec<Edge> =
+                into.filter(|it| !crosses[it.position()] && reached(it)).collect();
             if chosen.contains(&piece) {
+                if !inner.is_empty() {
+                    return None;
+                }
                 heads[piece.position()] = Some(piece);
                 ways[piece.position()] = 1;
                 most.insert(piece, 1);
                 regions.insert(piece, Region::default());
                 continue;
             }
-            let Within::Of(head) = layout.within(graph, piece, &heads).ok()? else { return None };
-            let mut inner: Vec<Edge> = layout.inner_edges(graph, piece, head, &heads).collect();
             inner.sort_by_key(|edge| values[edge.position()]);
+            let head = heads[graph.flow.source(*inner.first()?).position()]?;
             let mut before = 0u64;
             for edge in inner {
-                if u64::from(values[edge.position()]) != before {
+                let source = graph.flow.source(edge).position();
+                let fits = layout.forward[edge.position()] && heads[source] == Some(head);
+                if !fits || u64::from(values[edge.position()]) != before {
                     return None;
                 }
-                crosses[edge.position()] = false;
-                before = before.checked_add(ways[graph.flow.source(edge).position()])?;
+                before = before.checked_add(ways[source])?;
             }
             heads[piece.position()] = Some(head);
             ways[piece.position()] = before;
             let most = most.get_mut(&head)?;
             *most = before.max(*most);
         }
-        for edge in graph.flow.edges().filter(|edge| crosses[edge.position()]) {
+        for edge in graph.flow.edges() {
             let source = heads[graph.flow.source(edge).position()];
             let target = heads[graph.flow.target(edge).position()];
             let (Some(_), Some(head)) = (source, target) else { continue };
+            if !crosses[edge.position()] {
+                // Seen above, unless it leads back.
+                match layout.forward[edge.position()] {
+                    true => continue,
+                    false => return None,
+                }
+            }
             if graph.joint(edge) == Joint::Computed {
                 return None;
             }
@@ -220,8 +235,13 @@ impl Regions {
         self.regions.get(&self.heads.get(piece.position()).copied().flatten()?)
     }
 
-    /// The most bits that so many fields can take, one behind another. A region
-    /// that is in no loop has one field at most.
+    /// Whether a node is of the region with which the function begins.
+    pub fn is_entry(&self, piece: Piece, graph: &TraceGraph) -> bool {
+        self.heads[piece.position()] == Some(graph.entry())
+    }
+
+    /// The most bits that so many fields can take, one behind another. What is in
+    /// no loop is entered by an edge once at most.
     pub fn most_bits(&self, graph: &TraceGraph, fields: u32) -> u32 {
         let components = Components::new(&graph.flow);
         let part = |piece: Piece| components.of(piece);
@@ -230,10 +250,10 @@ impl Regions {
         let mut once = Vec::new();
         let mut widest = 0;
         for region in self.regions.values() {
-            match region.entries.iter().flatten().any(repeats) {
-                true => widest = widest.max(region.bits()),
-                false => once.push(region.bits()),
-            }
+            let in_loop = region.entries.iter().flatten().any(repeats);
+            let others = region.entries.iter().filter(|it| !it.is_some_and(|it| repeats(&it)));
+            once.extend(others.map(|_| region.bits()));
+            widest = if in_loop { widest.max(region.bits()) } else { widest };
         }
         once.sort_by_key(|&bits| Reverse(bits));
         let once = once.into_iter().chain(std::iter::repeat(0));
@@ -266,10 +286,128 @@ impl Regions {
     }
 }
 
-/// Whether a node can be of a region that it is not the head of.
-enum Within {
-    No,
-    Of(Piece),
+/// Which nodes are taken into a region that leads to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Those that several regions lead to: into that of the most frequent edge.
+    pub meeting: bool,
+    /// Heads of loops.
+    pub loops: bool,
+    /// Those that several edges lead to, into the region of the function's entry.
+    pub entry: bool,
+}
+
+impl Policy {
+    /// All there are.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let with = |number: u32| Self {
+            meeting: number & 1 != 0,
+            loops: number & 2 != 0,
+            entry: number & 4 != 0,
+        };
+        (0..8).map(with)
+    }
+}
+
+/// Regions while they grow, in topological order.
+struct Growing<'a> {
+    graph: &'a TraceGraph,
+    layout: &'a Layout,
+    weights: &'a [u64],
+    widest: u32,
+    policy: Policy,
+    head_of: Vec<Option<Piece>>,
+    ways: Vec<u64>,
+    crosses: Vec<bool>,
+    /// The edges that cross into each region, and the most ways to a node of it.
+    regions: BTreeMap<Piece, (u64, u64)>,
+}
+
+impl Growing<'_> {
+    /// The region that a node is taken into, and the edges by which it is.
+    fn take(&self, piece: Piece) -> Result<Option<(Piece, Vec<Edge>)>, LeftOut> {
+        let (graph, layout) = (self.graph, self.layout);
+        let into = graph.flow.in_edges(piece);
+        let head = |edge: Edge| self.head_of[graph.flow.source(edge).position()];
+        let computed: Vec<Edge> =
+            layout.computed(graph, piece).filter(|&it| head(it).is_some()).collect();
+        let weight = |edge: Edge| self.weights[edge.position()];
+        let forward = into.iter().copied().filter(|it| layout.forward[it.position()]);
+        let mut forward: Vec<Edge> = forward.filter(|&it| head(it).is_some()).collect();
+        forward.sort_by_key(|&edge| {
+            (graph.joint(edge) != Joint::Computed, Reverse(weight(edge)), edge)
+        });
+        let chosen = match computed[..] {
+            [edge] if layout.forward[edge.position()] => head(edge),
+            [] => self.choose(piece, &forward),
+            _ => return Err(LeftOut::ComputedTargets),
+        };
+        let Some(chosen) = chosen else { return Ok(None) };
+        let own = forward.into_iter().filter(|&edge| head(edge) == Some(chosen));
+        let (entries, most) = self.regions[&chosen];
+        let mut inner: Vec<Edge> = Vec::new();
+        let mut count = 0u64;
+        for edge in own {
+            let more = count.saturating_add(self.ways[graph.flow.source(edge).position()]);
+            // What does not become inner crosses.
+            let crossing = entries + (into.len() - inner.len() - 1) as u64;
+            let bits = bits_for(crossing) + bits_for(more.max(most));
+            if bits > self.widest && (!inner.is_empty() || computed.is_empty()) {
+                // With fewer inner edges there are more that cross.
+                match inner.is_empty() {
+                    true => return Ok(None),
+                    false => break,
+                }
+            }
+            inner.push(edge);
+            count = more;
+        }
+        let fits = {
+            let crossing = entries + (into.len() - inner.len()) as u64;
+            bits_for(crossing) + bits_for(count.max(most)) <= self.widest
+        };
+        let must = !computed.is_empty();
+        Ok((must || fits && !inner.is_empty()).then_some((chosen, inner)))
+    }
+
+    /// The region that a node may be taken into, if no computed goto leads to it.
+    fn choose(&self, piece: Piece, forward: &[Edge]) -> Option<Piece> {
+        let graph = self.graph;
+        let begins = graph.whole.pieces[piece].begin != Begin::Block;
+        let is_loop = self.layout.starts.contains(&piece);
+        if piece == graph.entry() || begins || is_loop && !self.policy.loops {
+            return None;
+        }
+        let head = |edge: &Edge| self.head_of[graph.flow.source(*edge).position()];
+        let heads: Vec<Piece> = forward.iter().filter_map(head).collect();
+        let is_single = graph.flow.in_edges(piece).len() == 1;
+        let meets = heads.windows(2).any(|pair| pair[0] != pair[1]);
+        if meets && !self.policy.meeting {
+            return None;
+        }
+        heads.into_iter().find(|&head| is_single || self.policy.entry || head != graph.entry())
+    }
+
+    /// Begins a region.
+    fn begin(&mut self, piece: Piece) {
+        let into = self.graph.flow.in_edges(piece).len() as u64;
+        let entries = into + u64::from(piece == self.graph.entry());
+        self.head_of[piece.position()] = Some(piece);
+        self.ways[piece.position()] = 1;
+        self.regions.insert(piece, (entries, 1));
+    }
+
+    /// Adds a node, to which there are so many ways, to a region.
+    fn join(&mut self, piece: Piece, head: Piece, ways: u64) {
+        let into = self.graph.flow.in_edges(piece).iter();
+        let crossing = into.filter(|it| self.crosses[it.position()]).count() as u64;
+        self.head_of[piece.position()] = Some(head);
+        self.ways[piece.position()] = ways;
+        if let Some((entries, most)) = self.regions.get_mut(&head) {
+            *entries += crossing;
+            *most = ways.max(*most);
+        }
+    }
 }
 
 /// What does not depend on how regions are chosen.
@@ -306,48 +444,5 @@ impl Layout {
     fn computed(&self, graph: &TraceGraph, piece: Piece) -> impl Iterator<Item = Edge> {
         let into = graph.flow.in_edges(piece).iter().copied();
         into.filter(|&edge| graph.joint(edge) == Joint::Computed)
-    }
-
-    /// The region that a node may be of, if its predecessors' are known.
-    fn within(
-        &self,
-        graph: &TraceGraph,
-        piece: Piece,
-        heads: &[Option<Piece>],
-    ) -> Result<Within, LeftOut> {
-        let head = |edge: Edge| heads[graph.flow.source(edge).position()];
-        let computed: Vec<Edge> =
-            self.computed(graph, piece).filter(|&it| head(it).is_some()).collect();
-        match computed[..] {
-            [] => {}
-            [edge] if self.forward[edge.position()] => {
-                return head(edge).map(Within::Of).ok_or(LeftOut::ComputedTargets);
-            }
-            _ => return Err(LeftOut::ComputedTargets),
-        }
-        let begins = graph.whole.pieces[piece].begin != Begin::Block;
-        if self.starts.contains(&piece) || begins {
-            return Ok(Within::No);
-        }
-        let into = graph.flow.in_edges(piece).iter().copied();
-        let mut regions = into.filter_map(head).collect::<BTreeSet<Piece>>().into_iter();
-        Ok(match (regions.next(), regions.next()) {
-            (Some(head), None) => Within::Of(head),
-            _ => Within::No,
-        })
-    }
-
-    /// The edges that lead to a node from its own region without a loop.
-    fn inner_edges<'a>(
-        &'a self,
-        graph: &'a TraceGraph,
-        piece: Piece,
-        head: Piece,
-        heads: &'a [Option<Piece>],
-    ) -> impl Iterator<Item = Edge> + 'a {
-        let into = graph.flow.in_edges(piece).iter().copied();
-        into.filter(move |&edge| {
-            self.forward[edge.position()] && heads[graph.flow.source(edge).position()] == Some(head)
-        })
     }
 }

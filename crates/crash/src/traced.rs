@@ -22,10 +22,12 @@ use std::collections::BTreeSet;
 use backtrail_graph::{Edge, Index};
 use backtrail_ir::{Block, Func, Unit};
 use backtrail_plan::{Action, FrameRecord, LeftOut, Place, Probe, RecordAction};
+use backtrail_profile::frequency::GUESSED_ENTRIES;
 use backtrail_profile::function_graph::{Joint, Piece};
 use serde::{Deserialize, Serialize};
 
-use crate::regions::Regions;
+use crate::edge_changes::{Change, make_early, may_be_early, read_as};
+use crate::regions::{Policy, Regions};
 use crate::trace_graph::TraceGraph;
 
 /// The narrowest fields that are worth a try.
@@ -47,8 +49,12 @@ pub struct FunctionMeaning {
     pub words: u32,
     /// The heads of regions, by piece.
     pub heads: Vec<u32>,
+    /// The edges that do not cross.
+    pub inner: Vec<u32>,
     /// The numbers and values of edges.
     pub values: Vec<u32>,
+    /// The pieces at which a record is one for the piece behind.
+    pub early: Vec<u32>,
 }
 
 /// The ways through a function.
@@ -57,6 +63,10 @@ pub struct TracedPaths {
     graph: TraceGraph,
     regions: Regions,
     words: u32,
+    /// What is done on each edge; empty if only read.
+    changes: Vec<Change>,
+    /// Where it is done early.
+    early: Vec<bool>,
 }
 
 /// What a record tells.
@@ -82,16 +92,20 @@ impl TracedPaths {
         for tried in 1..=MOST_TRIES {
             let words = least * tried;
             let widest = (words * u64::BITS / (ended + 1)).min(MOST_BITS);
-            let regions = Regions::new(&graph, &weights, widest)?;
-            let fits = regions.most_bits(&graph, ended + 1) <= words * u64::BITS;
-            if fits || tried == MOST_TRIES {
-                let cost = cost(&graph, &regions, &weights, words);
-                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                    best = Some((cost, regions, words));
+            let mut any_fits = false;
+            for policy in Policy::all() {
+                let regions = Regions::new(&graph, &weights, widest, policy)?;
+                let fits = regions.most_bits(&graph, ended + 1) <= words * u64::BITS;
+                if fits || tried == MOST_TRIES && best.is_none() {
+                    any_fits = true;
+                    let cost = cost(&graph, &regions, &weights, words);
+                    if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                        best = Some((cost, regions, words));
+                    }
                 }
-                if tried > 1 {
-                    break;
-                }
+            }
+            if any_fits && tried > 1 {
+                break;
             }
         }
         let (_, regions, words) = best.expect("the last try counts");
@@ -99,7 +113,10 @@ impl TracedPaths {
             return Err(LeftOut::ComputedTargets);
         }
         let words = if regions.widest() == 0 { 0 } else { words };
-        Ok(Self { graph, regions, words })
+        let mut changes = changes(&graph, &regions);
+        let body = &unit.functions[function];
+        let early = make_early(&graph, body, &mut changes, &weights, words.max(1));
+        Ok(Self { graph, regions, words, changes, early })
     }
 
     /// The same from what is carried of it, if that fits the function.
@@ -113,12 +130,23 @@ impl TracedPaths {
         if heads.iter().any(|head| head.position() >= nodes) {
             return None;
         }
-        let regions = Regions::assemble(&graph, heads, meaning.values.clone())?;
+        let mut crosses = vec![true; graph.flow.edge_count()];
+        for &edge in &meaning.inner {
+            *crosses.get_mut(edge as usize)? = false;
+        }
+        let regions = Regions::assemble(&graph, heads, crosses, meaning.values.clone())?;
+        let mut early = vec![false; nodes];
+        for &piece in &meaning.early {
+            let piece = Piece::new(piece as usize);
+            *early.get_mut(piece.position())? = may_be_early(&graph, piece);
+        }
         let is_told = meaning.words > 0 || regions.widest() == 0;
         (is_told && regions.widest() <= MOST_BITS).then_some(Self {
             graph,
             regions,
             words: meaning.words,
+            changes: Vec::new(),
+            early,
         })
     }
 
@@ -133,8 +161,14 @@ impl TracedPaths {
             function: function.position() as u32,
             words: self.words,
             heads: self.regions.heads().map(|head| head.position() as u32).collect(),
+            inner: self.inner_edges().map(|edge| edge.position() as u32).collect(),
             values: self.regions.values().to_vec(),
+            early: self.early.iter().zip(0..).filter(|it| *it.0).map(|(_, piece)| piece).collect(),
         }
+    }
+
+    fn inner_edges(&self) -> impl Iterator<Item = Edge> {
+        self.graph.flow.edges().filter(|&edge| !self.regions.crosses(edge))
     }
 
     /// The graph.
@@ -152,32 +186,25 @@ impl TracedPaths {
             |at: Place, action| probes.push(Probe { at, action: Action::Record(action) });
         let first = self.regions.of(self.graph.entry()).expect("the entry is reached");
         let entry = first.entries.len() as i32 - 1;
-        probe(Place::Entry, RecordAction::Begin(entry << first.sum_bits));
+        // If there is nothing to say of the first region, nothing has to be begun
+        // before it is left.
+        let begins_late = first.bits() == 0;
+        if !begins_late {
+            probe(Place::Entry, RecordAction::Begin(entry << first.sum_bits));
+        }
         let flow = &self.graph.flow;
-        for edge in flow.edges() {
-            let (from, to) = (flow.source(edge), flow.target(edge));
-            let (Some(_), Some(region)) = (self.regions.of(from), self.regions.of(to)) else {
-                continue;
-            };
-            let value = self.regions.values()[edge.position()] as i32;
-            let blocks = (self.graph.whole.block(from), self.graph.whole.block(to));
-            let place = Place::Edge { from: blocks.0, to: blocks.1 };
-            if !self.regions.crosses(edge) {
-                if value != 0 {
-                    probe(place, RecordAction::Add(value));
-                }
-                continue;
-            }
-            let next = value << region.sum_bits;
-            let end = RecordAction::End { add: 0, bits: region.bits(), next };
+        for edge in flow.edges().filter(|edge| edge.position() < self.changes.len()) {
+            let change = self.changes[edge.position()];
+            let Some(action) = change.action() else { continue };
+            let whole = &self.graph.whole;
+            let (from, to) = (whole.block(flow.source(edge)), whole.block(flow.target(edge)));
             match self.graph.joint(edge) {
                 Joint::Twice(call) => {
-                    probe(Place::Before(call), RecordAction::Begin(next));
-                    probe(Place::After(call), RecordAction::Begin(next));
+                    probe(Place::Before(call), action);
+                    probe(Place::After(call), action);
                 }
-                _ if region.bits() == 0 => {}
-                Joint::Jump(jump) => probe(Place::Before(jump), end),
-                Joint::Edge | Joint::Computed => probe(place, end),
+                Joint::Jump(jump) => probe(Place::Before(jump), action),
+                Joint::Edge | Joint::Computed => probe(Place::Edge { from, to }, action),
             }
         }
         probes
@@ -186,7 +213,26 @@ impl TracedPaths {
     /// What a record says of the way to `piece`; `None` if there is no such way.
     /// Without a record (`words` is empty), the way if it is the only one.
     pub fn read(&self, piece: Piece, words: &[u64]) -> Option<Told> {
-        let mut here = self.graph.node(piece)?;
+        let (last, behind) = read_as(&self.graph, &self.early, self.graph.node(piece)?)?;
+        let mut told = self.read_at(last, words)?;
+        // Those have not been entered yet.
+        for _ in 0..behind {
+            let way = told.ways.first_mut()?;
+            way.pop()?;
+            if way.is_empty() {
+                told.ways.remove(0);
+            }
+        }
+        Some(told)
+    }
+
+    /// Whether a record that is read at a piece is one for the piece behind.
+    pub fn is_early(&self, piece: Piece) -> bool {
+        self.early.get(piece.position()).copied().unwrap_or(false)
+    }
+
+    fn read_at(&self, piece: Piece, words: &[u64]) -> Option<Told> {
+        let mut here = piece;
         let mut told = Told::default();
         let mut bits = Bits { words, at: 0 };
         loop {
@@ -245,18 +291,40 @@ impl Bits<'_> {
     }
 }
 
+/// What is done to the record on each edge.
+fn changes(graph: &TraceGraph, regions: &Regions) -> Vec<Change> {
+    let begins_late = regions.of(graph.entry()).is_some_and(|first| first.bits() == 0);
+    let change = |edge: Edge| {
+        let (from, to) = (graph.flow.source(edge), graph.flow.target(edge));
+        let value = regions.values()[edge.position()] as i32;
+        match (regions.of(from), regions.of(to)) {
+            (Some(_), Some(_)) if !regions.crosses(edge) => {
+                Change { add: value, ..Change::default() }
+            }
+            (Some(_), Some(region)) => {
+                let is_twice = matches!(graph.joint(edge), Joint::Twice(_));
+                let begins = is_twice || begins_late && regions.is_entry(from, graph);
+                let add = value << region.sum_bits;
+                match region.bits() {
+                    0 if !is_twice => Change::default(),
+                    _ if begins => Change { begins, bits: 0, add },
+                    bits => Change { begins, bits, add },
+                }
+            }
+            _ => Change::default(),
+        }
+    };
+    graph.flow.edges().map(change).collect()
+}
+
 /// How many instructions the probes are thought to execute, with records of so
 /// many words.
 fn cost(graph: &TraceGraph, regions: &Regions, weights: &[u64], words: u32) -> u128 {
-    let cost = |edge: Edge| {
-        let adds = u64::from(regions.values()[edge.position()] != 0);
-        let bits = regions.of(graph.flow.target(edge)).map_or(0, |region| region.bits());
-        let instructions = match regions.crosses(edge) {
-            true if bits == 0 => 0,
-            true => u64::from(2 * words - 1) + adds,
-            false => adds,
-        };
-        u128::from(weights[edge.position()].max(1)) * u128::from(instructions)
+    let begins_late = regions.of(graph.entry()).is_some_and(|first| first.bits() == 0);
+    let begin = if begins_late { 0 } else { u128::from(GUESSED_ENTRIES) };
+    let costs = changes(graph, regions).into_iter().zip(weights);
+    let cost = |(change, weight): (Change, &u64)| {
+        u128::from((*weight).max(1)) * u128::from(change.cost(words))
     };
-    graph.flow.edges().map(cost).sum()
+    begin + costs.map(cost).sum::<u128>()
 }

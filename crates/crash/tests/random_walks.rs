@@ -38,6 +38,8 @@ struct Walk<'a> {
     record: Option<FrameRecord>,
     ended: u32,
     has_returns: bool,
+    /// The pieces whose records are for the piece behind.
+    early: Vec<bool>,
     rng: fastrand::Rng,
     /// The record, with whatever was in memory before.
     words: RefCell<Vec<u64>>,
@@ -55,6 +57,7 @@ struct Seen {
     unknown: usize,
     complete: usize,
     older: usize,
+    early: usize,
 }
 
 impl Walk<'_> {
@@ -120,9 +123,12 @@ impl Walk<'_> {
             self.seen.complete += 1;
         }
         self.seen.older += found.older.len();
-        // So many were asked for, unless a second return cut them off.
+        let early = self.early[self.pieces[inst.position()] as usize];
+        self.seen.early += usize::from(early);
+        // So many were asked for, unless a second return cut them off, or one more
+        // is about to end.
         let is_whole = !found.truncated || found.older.len() >= self.ended as usize;
-        assert!(is_whole || self.has_returns, "{} of {}", found.older.len(), self.ended);
+        assert!(is_whole || self.has_returns || early, "{} of {}", found.older.len(), self.ended);
     }
 
     /// Walks one activation; it may be left anywhere.
@@ -220,6 +226,7 @@ fn check(unit: &Unit, function: Func, ended: u32, seed: u64) -> Result<Seen, Lef
         record: paths.record(),
         ended,
         has_returns: has_call_that_returns_twice(unit, body),
+        early: (0..count as usize).map(|it| paths.is_early(Index::new(it))).collect(),
         rng: fastrand::Rng::with_seed(seed),
         words: RefCell::new(vec![0; words as usize]),
         walked: Vec::new(),
@@ -237,9 +244,9 @@ proptest! {
 
     #[test]
     fn a_record_tells_the_way_at_every_instruction(
-        seed in any::<u64>(), ended in 1u32..=100,
+        seed in any::<u64>(), ended in 1u32..=100, insts in 0usize..=3,
     ) {
-        let unit = random_unit::unit(seed, Size { functions: 4, blocks: 12, insts: 3 });
+        let unit = random_unit::unit(seed, Size { functions: 4, blocks: 12, insts });
         for function in unit.functions.indices() {
             let _ = check(&unit, function, ended, seed);
         }
@@ -262,4 +269,24 @@ fn the_walks_see_what_they_should() {
     }
     assert!(total.exact > 5_000 && total.complete > 1_000 && total.older > 5_000, "{total:?}");
     assert!(total.unknown * 20 < total.exact, "{total:?}");
+}
+
+#[test]
+fn records_that_are_early_tell_the_way() {
+    // Nothing goes wrong in blocks that only jump.
+    let mut early = 0;
+    for seed in 0..3_000 {
+        let unit = random_unit::unit(seed, Size { functions: 4, blocks: 14, insts: 0 });
+        for function in unit.functions.indices() {
+            let Ok(paths) = TracedPaths::new(&unit, function, 4) else { continue };
+            let count = paths.graph().whole.pieces.len();
+            if (0..count).any(|piece| paths.is_early(Index::new(piece))) {
+                early += (0..8)
+                    .flat_map(|walk| check(&unit, function, 4, walk))
+                    .map(|it| it.early)
+                    .sum::<usize>();
+            }
+        }
+    }
+    assert!(early > 200, "{early}");
 }

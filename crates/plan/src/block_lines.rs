@@ -31,6 +31,10 @@ pub const PROBE: u32 = 2;
 /// The column of the probe that begins a record: until then it is not there.
 pub const BEGIN: u32 = 3;
 
+/// The column of other probes that change the record: the frame is there, and the
+/// record is where it is said to be. (A frame may be made late, where it is needed.)
+pub const RECORD: u32 = 4;
+
 /// The line where functions begin, that of the code that makes the frame.
 pub const FRAME_LINE: u32 = 1 << 30;
 

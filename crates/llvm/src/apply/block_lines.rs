@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use backtrail_abi::UnitId;
 use backtrail_ir::{Func, Index, Inst};
 use backtrail_llvm_ffi::{Block, DebugBuilder, Function, Instruction, Module, Opcode};
-use backtrail_plan::block_lines::{BEGIN, CODE, FRAME_LINE, PROBE, RECORD_NAME, line_of};
+use backtrail_plan::block_lines::{BEGIN, CODE, FRAME_LINE, PROBE, RECORD, RECORD_NAME, line_of};
 use backtrail_plan::{FunctionPlan, Place, UnitPlan};
 
 use super::Located;
@@ -126,10 +126,12 @@ fn place_probed<'m>(
             added.insert(*block as usize, before.last_line(edge.from as usize));
         }
     }
+    let mut addresses: Ids = probed.record.iter().map(|record| record.place.id()).collect();
+    let mut probe_column = |it: Instruction<'m>| column_of(it, &mut addresses);
     for (number, block) in function.blocks().enumerate() {
         if number >= blocks {
             let line = added.get(&number).copied().unwrap_or(0);
-            block.instructions().for_each(|it| place(it, line, PROBE));
+            block.instructions().for_each(|it| place(it, line, probe_column(it)));
             continue;
         }
         let mut line = before.lines[number];
@@ -140,11 +142,15 @@ fn place_probed<'m>(
                 continue;
             }
             let left = leaving.get(&instruction.id()).copied();
-            let column = if entry.contains(&instruction.id()) { BEGIN } else { PROBE };
+            let begins = entry.contains(&instruction.id());
             let has_probes = !pending.is_empty();
             for probe in pending.drain(..) {
                 let is_memory = probe.opcode() == Opcode::ALLOCA;
-                let column = if is_memory { CODE } else { column };
+                let column = match (is_memory, begins) {
+                    (true, _) => CODE,
+                    (false, true) => BEGIN,
+                    (false, false) => probe_column(probe),
+                };
                 place(probe, left.unwrap_or(line), column);
             }
             if before.splits.contains(&instruction.id()) {
@@ -155,4 +161,14 @@ fn place_probed<'m>(
             place(instruction, line, if is_end && has_probes { PROBE } else { CODE });
         }
     }
+}
+
+/// The column of an instruction that was inserted. `addresses` are those of the
+/// record and its parts, as far as they were computed.
+fn column_of(instruction: Instruction<'_>, addresses: &mut Ids) -> u32 {
+    let touches = instruction.operands().any(|it| addresses.contains(&it.id()));
+    if touches && instruction.opcode() == Opcode::GET_ELEMENT_PTR {
+        addresses.insert(instruction.id());
+    }
+    if touches && instruction.as_call().is_some() { RECORD } else { PROBE }
 }
