@@ -63,7 +63,7 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
     if request.explain {
-        explain_code(&code, &plan);
+        explain_code(&code, &graph, &plan);
     }
     let (partials, status) = match &plan.profiles[..] {
         [profile] => {
@@ -119,15 +119,18 @@ fn plan(request: &Request<'_>, code: &Code, graph: &MachineGraph) -> anyhow::Res
     }
 }
 
-fn explain_code(code: &Code, plan: &Plan) {
+fn explain_code(code: &Code, graph: &MachineGraph, plan: &Plan) {
     eprintln!(
         "backtrail: {} routines, {} blocks; {} computed jumps taken for calls in tail position",
         code.routines.len(),
         code.blocks.len(),
         code.open_jumps.len()
     );
-    let sizes: Vec<usize> = plan.profiles.iter().map(|it| it.places().len()).collect();
-    eprintln!("backtrail: breakpoints in each run, with where it may end: {sizes:?}");
+    let breakpoints = |profile: &Profile| {
+        profile.places().iter().filter(|&&place| graph.block_of(place).is_some()).count()
+    };
+    let sizes: Vec<usize> = plan.profiles.iter().map(breakpoints).collect();
+    eprintln!("backtrail: breakpoints in each run: {sizes:?}");
 }
 
 fn status_of(summary: &Summary) -> ExitStatus {

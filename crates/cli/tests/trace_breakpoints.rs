@@ -1,0 +1,83 @@
+//! `backtrail trace --witness breakpoint` on executables as they are installed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn backtrail(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_backtrail"));
+    command.current_dir(folder).args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The blocks of a trace, without the line about the process.
+fn blocks(folder: &Path, file: &str) -> Vec<String> {
+    let shown = backtrail(folder, &["show", file, "--json"]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let lines: Vec<serde_json::Value> = text(&shown.stdout)
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    lines.iter().map(|it| format!("{} {}", it["function"], it["block"])).collect()
+}
+
+#[test]
+fn one_run_and_three_give_the_same_trace_and_the_programs_own_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("in"), "b\nc\na\n").unwrap();
+    for (runs, output) in [("1", "one"), ("3", "three")] {
+        let words = ["trace", "--witness", "breakpoint", "--runs", runs, "-o", output];
+        let traced = backtrail(folder, &[&words[..], &["/usr/bin/sort", "--", "in"]].concat());
+        assert!(traced.status.success(), "{}", text(&traced.stderr));
+        assert_eq!(text(&traced.stdout), "a\nb\nc\n");
+    }
+    let one = blocks(folder, "one");
+    assert!(one.len() > 500, "{}", one.len());
+    // Both printed to pipes.
+    assert_eq!(one, blocks(folder, "three"));
+}
+
+#[test]
+fn the_programs_status_is_left_with_and_what_cannot_be_traced_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let trace = |words: &[&str]| {
+        let traced =
+            backtrail(folder, &[&["trace", "--witness", "breakpoint", "-o", "t"], words].concat());
+        (traced.status.code(), text(&traced.stderr))
+    };
+    assert_eq!(trace(&["/usr/bin/false"]).0, Some(1));
+    assert_eq!(trace(&["/usr/bin/expr", "--", "1", "+"]).0, Some(2));
+    let source = folder.join("threads.c");
+    let program = "#include <pthread.h>\nstatic void *run(void *it) { return it; }\n\
+                   int main(void) { pthread_t t; pthread_create(&t, 0, run, 0); \
+                   return pthread_join(t, 0); }\n";
+    std::fs::write(&source, program).unwrap();
+    let compile = |options: &[&str], to: &str| {
+        let mut command = Command::new("gcc");
+        let command = command.current_dir(folder).args(options).arg(&source).args(["-o", to]);
+        assert!(command.status().unwrap().success());
+    };
+    compile(&[], "threads");
+    for runs in ["1", "2"] {
+        let (code, message) = trace(&["--runs", runs, "./threads"]);
+        assert_eq!(code, Some(5), "{message}");
+        assert!(message.contains("starts a thread"), "{message}");
+    }
+    compile(&["-static"], "static");
+    let (code, message) = trace(&["./static"]);
+    assert_eq!(code, Some(3), "{message}");
+    assert!(message.contains("linked statically"), "{message}");
+    std::fs::write(folder.join("script"), "#!/bin/sh\n").unwrap();
+    let made = Command::new("chmod").arg("+x").arg(folder.join("script")).status().unwrap();
+    assert!(made.success());
+    let (code, message) = trace(&["./script"]);
+    assert_eq!(code, Some(3), "{message}");
+    assert!(message.contains("not an ELF file"), "{message}");
+    let (code, message) = trace(&["--strategy", "log", "/usr/bin/true"]);
+    assert_eq!(code, Some(2), "{message}");
+}
