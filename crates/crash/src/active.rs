@@ -31,7 +31,7 @@ mod code;
 mod facts;
 mod view;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_analysis::Body;
 use backtrail_graph::{Dominators, Edge, Index as _, IndexMap};
@@ -50,6 +50,8 @@ pub struct Active {
     parts: IndexMap<Body, Part>,
     /// By function and block: whether it certainly ran.
     executed: IndexMap<Body, Vec<bool>>,
+    /// By thread and frame: the blocks that the activation can have entered.
+    live: BTreeMap<(usize, usize), Vec<bool>>,
     /// Direct calls of the program, as edges.
     calls: Vec<(Body, usize)>,
 }
@@ -95,6 +97,12 @@ impl Active {
         self.parts[body].edges.get(edge.position()).copied().unwrap_or(false)
     }
 
+    /// Whether an activation can have entered a block, by the places of its thread
+    /// and its frame in the evidence; not known of what is not there.
+    pub fn by_activation(&self, thread: usize, frame: usize, block: Block) -> Option<bool> {
+        self.live.get(&(thread, frame))?.get(block.position()).copied()
+    }
+
     /// The calls that can have begun, in order.
     pub fn calls<'a>(&'a self, code: &'a Code, body: Body) -> impl Iterator<Item = Inst> + 'a {
         let calls = code.bodies[body].calls.iter().zip(&self.parts[body].calls);
@@ -136,6 +144,7 @@ impl Active {
             and(&mut mine.calls, &its.calls);
             and(&mut both.executed[body], &other.executed[body]);
         }
+        both.live.clear();
         both
     }
 }
@@ -184,6 +193,7 @@ struct Search<'a> {
     /// Functions that can have activations that have ended.
     ended: IndexMap<Body, bool>,
     pending: Vec<Body>,
+    live: BTreeMap<(usize, usize), Vec<bool>>,
     anyone: bool,
     incomplete: bool,
 }
@@ -204,6 +214,7 @@ impl<'a> Search<'a> {
             parts: code.bodies.values().map(Part::empty).collect(),
             ended: code.bodies.values().map(|_| false).collect(),
             pending: Vec::new(),
+            live: BTreeMap::new(),
             anyone: false,
             incomplete,
         }
@@ -225,9 +236,9 @@ impl<'a> Search<'a> {
         if self.incomplete || self.code.main.is_none() {
             self.call_anyone();
         }
-        for thread in &self.evidence.threads {
+        for (number, thread) in self.evidence.threads.iter().enumerate() {
             let mut inner = Inner::None;
-            for frame in &thread.frames {
+            for (place, frame) in thread.frames.iter().enumerate() {
                 inner = match frame {
                     StackFrame::Unseen => {
                         // `main` may have given up its frame; what else unseen code
@@ -237,7 +248,8 @@ impl<'a> Search<'a> {
                     }
                     StackFrame::Known(activation) => match self.code.body(activation.function) {
                         Some(body) => {
-                            self.add_live(body, activation, inner);
+                            let blocks = self.add_live(body, activation, inner);
+                            self.live.insert((number, place), blocks);
                             Inner::Known(body)
                         }
                         None => Inner::Unseen,
@@ -293,11 +305,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn add_live(&mut self, body: Body, activation: &Activation, inner: Inner) {
+    /// Adds a live activation; gives the blocks it can have entered.
+    fn add_live(&mut self, body: Body, activation: &Activation, inner: Inner) -> Vec<bool> {
         let code = self.code;
         let data = &code.bodies[body];
-        let blocks = data.flow.node_count();
-        if activation.at.iter().chain(&activation.suffix).any(|it| it.position() >= blocks) {
+        let count = data.flow.node_count();
+        if activation.at.iter().chain(&activation.suffix).any(|it| it.position() >= count) {
             // Of another function: nothing can be concluded from it.
             let unknown = Activation {
                 at: None,
@@ -313,12 +326,13 @@ impl<'a> Search<'a> {
         let part = view.live(activation, &known);
         self.call_all(body, &part);
         self.parts[body].add(&part);
+        let blocks = part.blocks;
         let Some(at) = activation.at else {
             // It may be at any call of any block.
             for site in &data.calls {
                 self.progress(site, Inner::Unknown);
             }
-            return;
+            return blocks;
         };
         let first = data.calls_of[at.position()].0 as usize;
         let calls = first..first + view.reached_calls(at);
@@ -357,6 +371,7 @@ impl<'a> Search<'a> {
         for call in candidates {
             self.progress(&data.calls[call], inner);
         }
+        blocks
     }
 
     /// The blocks that an activation is known to have entered, but for those that
@@ -482,12 +497,11 @@ impl<'a> Search<'a> {
                 add_dominators(&data.flow, &mut executed[body]);
             }
         }
-        let is_direct = |site: &CallSite| site.callees.len() == 1 && site.unseen.is_none();
         let calls = self.code.bodies.iter().flat_map(|(body, data)| {
-            let calls = data.calls.iter().enumerate().filter(|(_, site)| is_direct(site));
+            let calls = data.calls.iter().enumerate().filter(|(_, site)| site.is_direct());
             calls.map(move |(call, _)| (body, call))
         });
-        Active { calls: calls.collect(), executed, parts: self.parts }
+        Active { calls: calls.collect(), live: self.live, executed, parts: self.parts }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use backtrail_abi::{UnitId, record};
 use backtrail_graph::Index;
 use backtrail_ir::{Block, Callee, Func, Unit};
-use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, RecordPlace};
+use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, Outside, RecordPlace};
 use backtrail_profile::function_graph::Piece;
 
 use crate::covered::{Covered, CoveredMeaning};
@@ -115,6 +115,23 @@ impl Frames {
     /// How many words the paths of a function take in its record.
     pub(crate) fn path_words(&self, unit: usize, function: u32) -> u32 {
         self.units[unit].meanings.get(&function).map_or(0, |it| it.words)
+    }
+
+    /// Whether what a function executed is recorded.
+    pub fn covers(&self, unit: [u8; 16], function: Func) -> bool {
+        let unit = self.units.iter().find(|it| it.id == unit);
+        unit.is_some_and(|it| it.covered.contains_key(&(function.position() as u32)))
+    }
+
+    /// What is known of the code outside of the units.
+    pub fn outside(&self) -> &Outside {
+        &self.table.outside
+    }
+
+    /// The models of all units, in the order in which they were linked, with
+    /// their ids; `None` if one is missing.
+    pub fn models(&self) -> Option<Vec<([u8; 16], &Unit)>> {
+        self.units.iter().map(|unit| Some((unit.id, unit.model.as_ref()?))).collect()
     }
 
     /// The model of a unit, if there is one.

@@ -29,6 +29,58 @@ pub struct Autopsy {
     pub hint: Option<String>,
     /// The threads, the one that died first.
     pub threads: Vec<Thread>,
+    /// What can have run, if something was recorded.
+    pub conclusion: Option<Conclusion>,
+}
+
+/// What can have run of a program.
+#[derive(Debug, Clone, Default)]
+pub struct Conclusion {
+    /// Functions.
+    pub functions: Counted,
+    /// Blocks.
+    pub nodes: Counted,
+    /// Edges between blocks, and direct calls.
+    pub edges: Counted,
+    /// How many lines have code.
+    pub all_lines: u64,
+    /// The functions that cannot have run, as people write them.
+    pub impossible_functions: Vec<String>,
+    /// The lines that cannot have run.
+    pub impossible_lines: Vec<(String, u32)>,
+    /// Lines with code, by file.
+    pub files: Vec<SourceFile>,
+}
+
+/// How many there are, can have run if only stacks are known, and can have run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// All.
+    pub total: u64,
+    /// By stacks alone.
+    pub stack_only: u64,
+    /// By all that is known.
+    pub now: u64,
+}
+
+/// A source file.
+#[derive(Debug, Clone, Default)]
+pub struct SourceFile {
+    /// As it was named when it was compiled.
+    pub name: String,
+    /// Lines with code.
+    pub states: std::collections::BTreeMap<u32, LineState>,
+}
+
+/// Whether a line ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LineState {
+    /// It cannot have.
+    Impossible,
+    /// It may have.
+    Possible,
+    /// It did, at least in part.
+    Executed,
 }
 
 /// A thread.
@@ -77,13 +129,15 @@ pub struct Frame {
     pub remark: Option<String>,
     /// The way it came, if it recorded that.
     pub way: Option<Way>,
+    /// The lines of its function that this activation never came to.
+    pub never: Vec<(String, u32)>,
 }
 
 /// The way an activation came.
 #[derive(Debug, Clone, Default)]
 pub struct Way {
     /// What it records.
-    pub scheme: &'static str,
+    pub scheme: String,
     /// How the path in progress is known: `exact` or `inferred`.
     pub known: &'static str,
     /// The path in progress, up to where it is.

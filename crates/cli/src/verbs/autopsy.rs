@@ -1,13 +1,17 @@
 //! `backtrail autopsy`: what led to a crash.
 
+mod conclusion;
+mod evidence;
+mod model_place;
+mod records;
 mod way;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use backtrail_machine::backtrace::Backtrace;
-use backtrail_machine::core_file::notes::Thread;
+use backtrail_crash::{Recovered, Unread};
+use backtrail_graph::Index as _;
 use backtrail_machine::image::build_id_text;
 use backtrail_machine::modules::Options;
 use backtrail_machine::process::Process;
@@ -18,7 +22,8 @@ use backtrail_report::autopsy::{self, Autopsy, Frame, Gap, json, text};
 use crate::args;
 use crate::source::Sources;
 use crate::style::{demangle, terminal};
-use way::Ways;
+use conclusion::{Concluded, Stops};
+use records::{Records, Recovery, Walk};
 
 /// Said of a program that has nothing of ours.
 const NOT_OURS: &str = "This program was not built with `backtrail cc`, which would add the last \
@@ -77,17 +82,25 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
     let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
     let info = process.signal_info();
     let crashed = process.crashed().map(|thread| thread.id);
+    let mut records = Records::new(process);
+    let threads = process.notes.threads.iter();
+    let walks: Vec<Walk<'_>> =
+        threads.map(|thread| Walk::new(process, thread, &mut records)).collect();
+    let concluded = Concluded::new(process, &mut records, &walks);
+    let mut remarks = remarks(process);
+    remarks.append(&mut records.remarks);
     let mut examiner = Examiner {
         process,
         map,
         sources: Sources::default(),
         places: BTreeMap::new(),
-        ways: Ways::new(process),
+        records,
+        concluded: concluded.as_ref(),
+        stops: Stops::new(),
     };
-    let threads = process.notes.threads.iter();
-    let threads = threads.map(|thread| examiner.thread(thread, crashed)).collect();
-    let mut remarks = remarks(process);
-    remarks.append(&mut examiner.ways.remarks);
+    let walks = walks.iter().enumerate();
+    let threads = walks.map(|(place, walk)| examiner.thread(place, walk, crashed)).collect();
+    let conclusion = examiner.conclusion();
     let image = main.and_then(|main| main.image.as_ref());
     let ours = image.is_some_and(|image| {
         image.has_section(backtrail_abi::UNIT_SECTION)
@@ -106,6 +119,7 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
         remarks,
         hint: (image.is_some() && !ours).then(|| NOT_OURS.to_owned()),
         threads,
+        conclusion,
     }
 }
 
@@ -139,7 +153,20 @@ struct Examiner<'a> {
     sources: Sources,
     /// The functions at each instruction seen so far.
     places: BTreeMap<u64, Vec<Place>>,
-    ways: Ways<'a>,
+    records: Records<'a>,
+    concluded: Option<&'a Concluded>,
+    /// Where live frames stopped.
+    stops: Stops,
+}
+
+/// A frame that is being looked at.
+struct Looked<'a> {
+    frame: &'a unwind::Frame,
+    recovery: Option<&'a Recovery>,
+    /// The places of its thread and of itself.
+    place: (usize, usize),
+    /// The name of the function that it called.
+    called: Option<&'a str>,
 }
 
 impl Examiner<'_> {
@@ -148,32 +175,41 @@ impl Examiner<'_> {
         self.places.entry(instruction).or_insert_with(|| process.places(instruction))
     }
 
-    fn thread(&mut self, thread: &Thread, crashed: Option<u32>) -> autopsy::Thread {
-        let backtrace = Backtrace::compute(self.process, &thread.registers);
-        let mut frames = Vec::new();
+    fn thread(&mut self, place: usize, walk: &Walk<'_>, crashed: Option<u32>) -> autopsy::Thread {
+        let (thread, backtrace) = (walk.thread, &walk.backtrace);
+        let mut frames: Vec<Frame> = Vec::new();
         let mut gap = None;
         let mut number = 0;
-        for (place, frame) in backtrace.frames.iter().enumerate() {
-            if let Some(left_out) = backtrace.gap.as_ref().filter(|gap| gap.behind == place) {
+        let mut called: Option<String> = None;
+        for (at, frame) in backtrace.frames.iter().enumerate() {
+            if let Some(left_out) = backtrace.gap.as_ref().filter(|gap| gap.behind == at) {
                 // Inlined functions count, here as above.
                 let functions = |(&at, &times): (&u64, &usize)| {
                     self.places(at).len().max(1) as u64 * times as u64
                 };
                 let count = left_out.instructions.iter().map(functions).sum();
                 let cycle = left_out.cycle.map(|cycle| {
-                    let last = &backtrace.frames[place - cycle..place];
+                    let last = &backtrace.frames[at - cycle..at];
                     last.iter().map(|it| self.places(it.instruction()).len().max(1) as u64).sum()
                 });
                 gap = Some(Gap { behind: frames.len(), count, cycle });
                 number += count;
+                called = None;
             }
             let before = frames.len();
-            self.frame(frame, number, &mut frames);
+            let looked = Looked {
+                frame,
+                recovery: walk.recoveries[at].as_ref(),
+                place: (place, at),
+                called: called.as_deref(),
+            };
+            self.frame(&looked, number, &mut frames);
             number += (frames.len() - before) as u64;
+            called = frames.last().and_then(|frame| frame.function.clone());
         }
-        let lost = match backtrace.end {
+        let lost = match &backtrace.end {
             unwind::End::Outermost | unwind::End::Left => None,
-            unwind::End::Lost(why) => Some(why),
+            unwind::End::Lost(why) => Some(why.clone()),
             unwind::End::TooMany => {
                 Some(format!("there are more than {} frames", unwind::MOST_FRAMES))
             }
@@ -182,7 +218,8 @@ impl Examiner<'_> {
     }
 
     /// A frame, and the functions that were inlined into it before.
-    fn frame(&mut self, frame: &unwind::Frame, number: u64, out: &mut Vec<Frame>) {
+    fn frame(&mut self, looked: &Looked<'_>, number: u64, out: &mut Vec<Frame>) {
+        let frame = looked.frame;
         let found_by = match frame.found_by {
             unwind::FoundBy::Registers | unwind::FoundBy::UnwindTables => autopsy::FoundBy::Tables,
             unwind::FoundBy::FramePointer => autopsy::FoundBy::FramePointer,
@@ -194,10 +231,37 @@ impl Examiner<'_> {
             places.push(Place::default());
         }
         let module = self.process.modules.of(instruction).map(|module| module.path.clone());
-        let mut way = self.ways.of(frame);
-        if let (Some(way), Some(line)) = (&mut way, places[0].line) {
+        let mut remark = frame.remark.clone();
+        let recovered = looked.recovery.and_then(|it| Some((it, it.found.as_ref().ok()?)));
+        if let Some((recovery, found)) = recovered
+            && places.iter().all(|place| place.line.is_none())
+            && let Some(model) = self.place_of_model(looked, recovery, found)
+        {
+            places = model.places;
+            if remark.is_none() && !model.unclear.is_empty() {
+                let lines: Vec<String> = model.unclear.iter().map(u32::to_string).collect();
+                remark = Some(format!(
+                    "it is at one of the lines {} (without -g nothing tells which)",
+                    lines.join(", ")
+                ));
+            }
+        }
+        let line = places[0].line;
+        let mut way = looked.recovery.and_then(|recovery| self.way(recovery));
+        if let (Some(way), Some(line)) = (&mut way, line) {
             way::stop_at(way, line);
         }
+        if let Some((_, found)) = recovered
+            && let Some(block) = found.block
+        {
+            let key = (found.unit, found.function.position() as u32, block);
+            // Of several frames in one block that which came furthest is not known.
+            let known = self.stops.entry(key).or_insert(line);
+            if *known != line {
+                *known = None;
+            }
+        }
+        let mut never = self.never(looked);
         for (place, number) in places.iter().zip(number..) {
             let (file, path) = match &place.file {
                 Some(file) => {
@@ -222,10 +286,70 @@ impl Examiner<'_> {
                 inlined: place.inlined,
                 signal: frame.signal,
                 // Of the function whose frame it is.
-                remark: frame.remark.clone().filter(|_| !place.inlined),
+                remark: remark.clone().filter(|_| !place.inlined),
                 way: if place.inlined { None } else { way.take() },
+                never: if place.inlined { Vec::new() } else { std::mem::take(&mut never) },
             });
         }
+    }
+
+    /// Where a frame is by the program model.
+    fn place_of_model(
+        &self,
+        looked: &Looked<'_>,
+        recovery: &Recovery,
+        found: &Recovered,
+    ) -> Option<model_place::ModelPlace> {
+        let unit = self.records.model(&recovery.module, found.unit)?;
+        let is_call = !looked.frame.interrupted;
+        Some(model_place::find(unit, found.function, found.block?, is_call, looked.called))
+    }
+
+    /// The way a frame came, if its function records that.
+    fn way(&mut self, recovery: &Recovery) -> Option<autopsy::Way> {
+        let table = self.records.table(&recovery.module)?;
+        match &recovery.found {
+            Ok(found) => {
+                let scheme = match (table.covers(found.unit, found.function), found.traced) {
+                    (false, false) => return None,
+                    (true, false) => "coverage",
+                    (false, true) => "pt",
+                    (true, true) => "coverage+pt",
+                };
+                Some(way::way(table.model(found.unit)?, found, scheme))
+            }
+            Err(Unread::NotOurs) => None,
+            Err(why) => {
+                let note = Some(why.to_string());
+                Some(autopsy::Way { scheme: "pt".to_owned(), note, ..autopsy::Way::default() })
+            }
+        }
+    }
+
+    /// The lines that an activation never came to.
+    fn never(&mut self, looked: &Looked<'_>) -> Vec<(String, u32)> {
+        let Some(concluded) = self.concluded else { return Vec::new() };
+        let Some(recovery) = looked.recovery else { return Vec::new() };
+        let (thread, frame) = looked.place;
+        let frames = self.records.table(&recovery.module);
+        frames.map_or_else(Vec::new, |frames| concluded.never(frames, thread, frame))
+    }
+
+    /// What can have run of the executable.
+    fn conclusion(&mut self) -> Option<autopsy::Conclusion> {
+        let concluded = self.concluded?;
+        let main = self.process.main()?.path.clone();
+        let frames = self.records.table(&main)?;
+        let last = concluded.last_blocks();
+        self.stops.retain(|key, _| last.contains(key));
+        let mut found = concluded.report(frames, &self.stops);
+        for file in &mut found.files {
+            file.name = mapped(self.map, &file.name);
+        }
+        for (file, _) in &mut found.impossible_lines {
+            *file = mapped(self.map, file);
+        }
+        Some(found)
     }
 
     /// A source file as it is shown, and where it is now.
@@ -239,6 +363,11 @@ impl Examiner<'_> {
             None => (file.to_owned(), path),
         }
     }
+}
+
+/// A file as `--source-map` says.
+fn mapped(map: &[SourceMap], path: &str) -> String {
+    map.iter().find_map(|map| map.apply(path)).unwrap_or_else(|| path.to_owned())
 }
 
 /// `A=B`: sources that were below A are below B now.

@@ -80,6 +80,13 @@ pub(super) struct CallSite {
     pub tail: bool,
 }
 
+impl CallSite {
+    /// Whether it calls one function that is known.
+    pub fn is_direct(&self) -> bool {
+        self.callees.len() == 1 && self.unseen.is_none()
+    }
+}
+
 /// What unseen code may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unseen {
@@ -155,6 +162,12 @@ impl Code {
     /// The functions whose code is in the program.
     pub fn functions(&self) -> impl Iterator<Item = (Body, FunctionId)> + '_ {
         self.bodies.iter().map(|(body, data)| (body, data.id))
+    }
+
+    /// How many calls are to one function that is known.
+    pub fn direct_calls(&self) -> u64 {
+        let calls = self.bodies.values().flat_map(|body| &body.calls);
+        calls.filter(|site| site.is_direct()).count() as u64
     }
 
     /// The control-flow graph of a function.

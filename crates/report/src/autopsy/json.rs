@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Autopsy, Frame, Older, Step, Thread, Way};
+use super::{Autopsy, Conclusion, Counted, Frame, Older, Step, Thread, Way};
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -18,9 +18,37 @@ pub struct Document<'a> {
     remarks: &'a [String],
     threads: Vec<ThreadRow<'a>>,
     /// What cannot have run: not known of a program that records nothing.
-    impossible: Option<()>,
+    impossible: Option<ImpossibleRow<'a>>,
     /// How much that leaves.
-    active: Option<()>,
+    active: Option<ActiveRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct ImpossibleRow<'a> {
+    functions: &'a [String],
+    lines: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ActiveRow {
+    functions: CountedRow,
+    nodes: CountedRow,
+    edges: CountedRow,
+    /// Lines with code, and those of them that can have run.
+    lines: LinesRow,
+}
+
+#[derive(Debug, Serialize)]
+struct CountedRow {
+    total: u64,
+    stack_only: u64,
+    now: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct LinesRow {
+    total: u64,
+    now: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,12 +84,12 @@ struct FrameRow<'a> {
     signal: bool,
     remark: Option<&'a str>,
     /// What the function recorded.
-    scheme: &'static str,
+    scheme: &'a str,
     path: Vec<StepRow<'a>>,
     older: Vec<OlderRow>,
     truncated: bool,
     note: Option<&'a str>,
-    never: [(); 0],
+    never: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,9 +121,27 @@ impl<'a> Document<'a> {
             fault_address: autopsy.fault_address.map(|address| format!("{address:#x}")),
             remarks: &autopsy.remarks,
             threads: autopsy.threads.iter().map(thread_row).collect(),
-            impossible: None,
-            active: None,
+            impossible: autopsy.conclusion.as_ref().map(impossible_row),
+            active: autopsy.conclusion.as_ref().map(active_row),
         }
+    }
+}
+
+fn impossible_row(found: &Conclusion) -> ImpossibleRow<'_> {
+    let lines = found.impossible_lines.iter().map(|(file, line)| format!("{file}:{line}"));
+    ImpossibleRow { functions: &found.impossible_functions, lines: lines.collect() }
+}
+
+fn active_row(found: &Conclusion) -> ActiveRow {
+    let row = |it: Counted| CountedRow { total: it.total, stack_only: it.stack_only, now: it.now };
+    ActiveRow {
+        functions: row(found.functions),
+        nodes: row(found.nodes),
+        edges: row(found.edges),
+        lines: LinesRow {
+            total: found.all_lines,
+            now: found.all_lines.saturating_sub(found.impossible_lines.len() as u64),
+        },
     }
 }
 
@@ -127,12 +173,12 @@ fn frame_row(frame: &Frame) -> FrameRow<'_> {
         inlined: frame.inlined,
         signal: frame.signal,
         remark: frame.remark.as_deref(),
-        scheme: frame.way.as_ref().map_or("none", |way| way.scheme),
+        scheme: frame.way.as_ref().map_or("none", |way| &way.scheme),
         path: frame.way.as_ref().map_or_else(Vec::new, path_rows),
         older: frame.way.iter().flat_map(|way| &way.older).map(older_row).collect(),
         truncated: frame.way.as_ref().is_some_and(|way| way.truncated),
         note: frame.way.as_ref().and_then(|way| way.note.as_deref()),
-        never: [],
+        never: frame.never.iter().map(|(file, line)| format!("{file}:{line}")).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Autopsy, FoundBy, Frame, Gap, Step, Thread, Way};
+use super::{Autopsy, Conclusion, Counted, FoundBy, Frame, Gap, Step, Thread, Way};
 use crate::name::compact;
 use crate::terminal::{Style, counted, file_name, harmless, number, short_path, shorten};
 
@@ -21,6 +21,9 @@ pub fn render(autopsy: &Autopsy, style: Style) -> String {
     text.head(autopsy);
     for thread in &autopsy.threads {
         text.thread(thread);
+    }
+    if let Some(conclusion) = &autopsy.conclusion {
+        text.conclusion(conclusion);
     }
     if let Some(hint) = &autopsy.hint {
         text.line("");
@@ -154,6 +157,42 @@ impl Text {
         if let Some(way) = &frame.way {
             self.way(way, frame);
         }
+        if !frame.never.is_empty() {
+            let room = self.style.width.saturating_sub(self.digits + 5 + 12).max(20);
+            let never = never_words(&frame.never, frame.file.as_deref().unwrap_or_default());
+            let never = first_words(&never, room);
+            self.below(&format!("never      {}", self.style.dim(&harmless(&never))));
+        }
+    }
+
+    /// What can have run of the whole program.
+    pub(super) fn conclusion(&mut self, found: &Conclusion) {
+        self.line("");
+        self.line(&self.style.bold("What can have run"));
+        let mut row = |what: &str, now: u64, total: u64, stack_only: Option<u64>| {
+            let (now, total) = (number(now), number(total));
+            let by_stack = stack_only.map_or_else(String::new, |it| {
+                format!("  {}", self.style.dim(&format!("({} by the stack alone)", number(it))))
+            });
+            let line = format!("  {what:<10} {now:>9} of {total:>9}{by_stack}");
+            self.out.push_str(line.trim_end());
+            self.out.push('\n');
+        };
+        let all = |it: Counted| (it.now, it.total, Some(it.stack_only));
+        for (what, counted) in
+            [("functions", found.functions), ("blocks", found.nodes), ("edges", found.edges)]
+        {
+            let (now, total, stack_only) = all(counted);
+            row(what, now, total, stack_only);
+        }
+        let lines = found.all_lines - found.impossible_lines.len() as u64;
+        row("lines", lines, found.all_lines, None);
+        let names: Vec<String> =
+            found.impossible_functions.iter().map(|name| harmless(&compact(name))).collect();
+        if !names.is_empty() {
+            let room = self.style.width.saturating_sub(19).max(40);
+            self.line(&format!("  did not run  {}", first_words(&names, room)));
+        }
     }
 
     /// The way a frame came: the path in progress, then those before it.
@@ -229,6 +268,49 @@ fn last_words(words: &[String], room: usize) -> String {
     }
     let shown = words[words.len() - kept..].join(" ");
     if kept < words.len() { format!("… {shown}") } else { shown }
+}
+
+/// As many of the first words as there is room for, and how many more there are.
+fn first_words(words: &[String], room: usize) -> String {
+    let mut width = 0;
+    let fits = |word: &&String| {
+        width += word.chars().count() + 1;
+        width <= room
+    };
+    let kept = words.iter().take_while(fits).count().max(1).min(words.len());
+    let shown = words[..kept].join(" ");
+    match words.len() - kept {
+        0 => shown,
+        more => format!("{shown} … {} more (--json)", number(more as u64)),
+    }
+}
+
+/// Lines, those next to each other as a range; those of another file than `here`
+/// with its name.
+fn never_words(lines: &[(String, u32)], here: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let (file, first) = &lines[at];
+        let mut end = at + 1;
+        while end < lines.len()
+            && lines[end].0 == *file
+            && lines[end].1 == first + (end - at) as u32
+        {
+            end += 1;
+        }
+        let range = match end - at {
+            1 => first.to_string(),
+            count => format!("{first}-{}", first + count as u32 - 1),
+        };
+        words.push(if same_file(file, here) {
+            range
+        } else {
+            format!("{}:{range}", file_name(file))
+        });
+        at = end;
+    }
+    words
 }
 
 fn name(frame: &Frame) -> String {
