@@ -338,9 +338,17 @@ pub struct Autopsy {
     /// A folder with separate debug files, besides /usr/lib/debug.
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,
-    /// Print JSON (schema backtrail.autopsy/1); for several cores, a line each.
+    /// Print JSON (schema backtrail.autopsy/1); for several cores, a line each, and
+    /// one of what they have in common.
     #[arg(long)]
     pub json: bool,
+    /// List every block and edge, and whether it can have run.
+    #[arg(long, requires = "json")]
+    pub blocks: bool,
+    /// Write a page to DIR/index.html, complete in itself; for several cores,
+    /// DIR/1.html and so on.
+    #[arg(long, value_name = "DIR")]
+    pub html: Option<PathBuf>,
 }
 
 /// `backtrail detach`

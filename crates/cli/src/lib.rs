@@ -85,7 +85,7 @@ fn run(line: Line) -> anyhow::Result<u8> {
         Command::Plan(args) => verbs::plan::run(&args),
         Command::Paths(args) => verbs::paths::run(&args, line.quiet),
         Command::Export(args) => verbs::export::run(&args, line.quiet),
-        Command::Autopsy(args) => verbs::autopsy::run(&args),
+        Command::Autopsy(args) => verbs::autopsy::run(&args, line.quiet),
         Command::Detach(args) => verbs::detach::run(&args),
         Command::Extract(args) => verbs::extract::run(&args),
         Command::Cache(args) => verbs::cache::run(&args),

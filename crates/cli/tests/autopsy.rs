@@ -105,7 +105,18 @@ fn a_segfault_is_shown_with_its_lines() {
     let text = shown(&["--source-map", &map, "--exe", program.to_str().unwrap()], &[&core]);
     assert!(text.contains(&format!("moved/{place}")) && text.contains("was moved\n"), "{text}");
     let both = shown(&["--json"], &[&core, &core]);
-    assert_eq!(both.lines().map(check).collect::<Vec<_>>(), [document.clone(), document]);
+    let both: Vec<&str> = both.lines().collect();
+    let [one, other, common] = both[..] else { panic!("{both:?}") };
+    assert_eq!([check(one), check(other)], [document.clone(), document]);
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/autopsy-common-1.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let common: Value = serde_json::from_str(common).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&common), "{common}");
+    assert_eq!(
+        (&common["signal"], &common["frames"][0]["line"]),
+        (&json!("SIGSEGV"), &json!(line))
+    );
 }
 
 #[test]

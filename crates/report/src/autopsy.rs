@@ -1,8 +1,11 @@
 //! What led to a crash, as data to be shown.
 //!
 //! Everything is resolved: names are demangled, sources are found, and what is
-//! not known says why. [`text`] and [`json`] show it.
+//! not known says why. [`text`], [`json`] and [`html`] show it; [`common`] compares
+//! several.
 
+pub mod common;
+pub mod html;
 pub mod json;
 pub mod text;
 
@@ -50,6 +53,21 @@ pub struct Conclusion {
     pub impossible_lines: Vec<(String, u32)>,
     /// Lines with code, by file.
     pub files: Vec<SourceFile>,
+    /// All functions, block by block.
+    pub code: Vec<FunctionCode>,
+}
+
+/// What can have run of a function.
+#[derive(Debug, Clone, Default)]
+pub struct FunctionCode {
+    /// Its linkage name.
+    pub function: String,
+    /// The unit it is of.
+    pub unit: String,
+    /// Its blocks, and whether each can have run.
+    pub blocks: Vec<bool>,
+    /// Its edges, and whether each can have been taken.
+    pub edges: Vec<(u32, u32, bool)>,
 }
 
 /// How many there are, can have run if only stacks are known, and can have run.

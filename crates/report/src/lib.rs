@@ -9,13 +9,14 @@
 //! | [`terminal`] | colours, widths, numbers and tables |
 //! | [`paths`] | a path profile as data to be shown; text, JSON and HTML |
 //! | [`plan`] | what counting with several copies would cost; text, JSON |
-//! | [`autopsy`] | what led to a crash; text, JSON |
+//! | [`autopsy`] | what led to a crash; text, JSON and HTML |
 //! | [`comparison`] | two profiles, compared; text |
 
 #![forbid(unsafe_code)]
 
 pub mod autopsy;
 pub mod comparison;
+mod html;
 pub mod name;
 pub mod paths;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! `backtrail autopsy`: what led to a crash.
 
+mod agreement;
 mod conclusion;
 mod evidence;
 mod model_place;
@@ -7,20 +8,23 @@ mod records;
 mod way;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::Path;
 
-use backtrail_crash::{Recovered, Unread};
+use anyhow::Context as _;
+use backtrail_build::output;
+use backtrail_crash::{Frames, Recovered, Unread};
 use backtrail_graph::Index as _;
 use backtrail_machine::image::build_id_text;
 use backtrail_machine::modules::Options;
 use backtrail_machine::process::Process;
 use backtrail_machine::symbolise::Place;
 use backtrail_machine::{signal, unwind};
-use backtrail_report::autopsy::{self, Autopsy, Frame, Gap, json, text};
+use backtrail_report::autopsy::{self, Autopsy, Frame, Gap, html, json, text};
+use serde::Serialize;
 
 use crate::args;
-use crate::source::Sources;
+use crate::source::{self, Sources};
 use crate::style::{demangle, terminal};
 use conclusion::{Concluded, Stops};
 use records::{Records, Recovery, Walk};
@@ -30,7 +34,7 @@ const NOT_OURS: &str = "This program was not built with `backtrail cc`, which wo
                         paths of these functions and what never ran.";
 
 /// Runs the verb.
-pub fn run(args: &args::Autopsy) -> anyhow::Result<u8> {
+pub fn run(args: &args::Autopsy, quiet: bool) -> anyhow::Result<u8> {
     let options = Options {
         executable: args.exe.clone(),
         debug_folders: args.debug_dir.clone(),
@@ -45,21 +49,19 @@ pub fn run(args: &args::Autopsy) -> anyhow::Result<u8> {
         let process = Process::of_pid(pid, &options)?;
         found.push(examine(&process, &format!("process {pid}"), &args.source_map));
     }
+    if let Some(folder) = &args.html {
+        write_pages(&found, folder, quiet || args.json)?;
+        if !args.json {
+            return Ok(0);
+        }
+    }
+    let common = (found.len() > 1).then(|| agreement::compare(&found));
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let several = found.len() > 1;
-    for (place, autopsy) in found.iter().enumerate() {
+    for (place, Examined { autopsy, .. }) in found.iter().enumerate() {
         if args.json {
             let document = json::Document::new(autopsy);
-            // One is for people, too; of several, each is a line.
-            let written = if several {
-                serde_json::to_writer(&mut out, &document)
-            } else {
-                serde_json::to_writer_pretty(&mut out, &document)
-            };
-            written.map_err(|error| {
-                io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other))
-            })?;
-            writeln!(out)?;
+            let document = if args.blocks { document.with_blocks(autopsy) } else { document };
+            write_json(&mut out, &document, common.is_some())?;
         } else {
             if place > 0 {
                 writeln!(out)?;
@@ -67,12 +69,53 @@ pub fn run(args: &args::Autopsy) -> anyhow::Result<u8> {
             write!(out, "{}", text::render(autopsy, terminal()))?;
         }
     }
+    match &common {
+        Some(common) if args.json => write_json(&mut out, &common.document(), true)?,
+        Some(common) => write!(out, "\n{}", common.text(terminal()))?,
+        None => {}
+    }
     out.flush()?;
     Ok(0)
 }
 
+/// Writes a document: one is for people, too; of several, each is a line.
+fn write_json(out: &mut impl Write, document: &impl Serialize, line: bool) -> io::Result<()> {
+    let written = match line {
+        true => serde_json::to_writer(&mut *out, document),
+        false => serde_json::to_writer_pretty(&mut *out, document),
+    };
+    written
+        .map_err(|error| io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other)))?;
+    writeln!(out)
+}
+
+fn write_pages(found: &[Examined], folder: &Path, quiet: bool) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (place, Examined { autopsy, .. }) in found.iter().enumerate() {
+        let name = match found.len() {
+            1 => "index.html".to_owned(),
+            _ => format!("{}.html", place + 1),
+        };
+        let page = folder.join(name);
+        let text = html::render(autopsy, &mut source::read);
+        output::write_whole(&page, text.as_bytes(), output::Mode::Data)?;
+        if !quiet {
+            println!("{}", page.display());
+        }
+    }
+    Ok(())
+}
+
+/// What was found out about a process.
+pub struct Examined {
+    autopsy: Autopsy,
+    /// What was concluded, and the table it was concluded by.
+    concluded: Option<(Concluded, Frames)>,
+}
+
 /// All that a process tells.
-fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
+fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Examined {
     let main = process.main();
     let program = match (main, &process.notes.program) {
         (Some(main), _) => main.path.clone(),
@@ -101,12 +144,13 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
     let walks = walks.iter().enumerate();
     let threads = walks.map(|(place, walk)| examiner.thread(place, walk, crashed)).collect();
     let conclusion = examiner.conclusion();
+    let table = main.and_then(|main| examiner.records.take(&main.path));
     let image = main.and_then(|main| main.image.as_ref());
     let ours = image.is_some_and(|image| {
         image.has_section(backtrail_abi::UNIT_SECTION)
             || image.has_section(backtrail_abi::LINK_SECTION)
     });
-    Autopsy {
+    let autopsy = Autopsy {
         core: core.to_owned(),
         program: program.unwrap_or_else(|| "a program of unknown name".to_owned()),
         build_id: main
@@ -120,7 +164,8 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Autopsy {
         hint: (image.is_some() && !ours).then(|| NOT_OURS.to_owned()),
         threads,
         conclusion,
-    }
+    };
+    Examined { autopsy, concluded: concluded.zip(table) }
 }
 
 /// What is missing or uncertain.

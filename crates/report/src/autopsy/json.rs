@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Autopsy, Conclusion, Counted, Frame, Older, Step, Thread, Way};
+use super::{Autopsy, Conclusion, Counted, Frame, FunctionCode, Older, Step, Thread, Way};
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -21,16 +21,29 @@ pub struct Document<'a> {
     impossible: Option<ImpossibleRow<'a>>,
     /// How much that leaves.
     active: Option<ActiveRow>,
+    /// All functions, block by block, if that is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Vec<CodeRow<'a>>>,
 }
 
 #[derive(Debug, Serialize)]
-struct ImpossibleRow<'a> {
+struct CodeRow<'a> {
+    function: &'a str,
+    unit: &'a str,
+    possible: Vec<String>,
+    impossible: Vec<String>,
+    possible_edges: Vec<[String; 2]>,
+    impossible_edges: Vec<[String; 2]>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ImpossibleRow<'a> {
     functions: &'a [String],
     lines: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct ActiveRow {
+pub(super) struct ActiveRow {
     functions: CountedRow,
     nodes: CountedRow,
     edges: CountedRow,
@@ -86,7 +99,7 @@ struct FrameRow<'a> {
     /// What the function recorded.
     scheme: &'a str,
     path: Vec<StepRow<'a>>,
-    older: Vec<OlderRow>,
+    older: Vec<OlderRow<'a>>,
     truncated: bool,
     note: Option<&'a str>,
     never: Vec<String>,
@@ -102,8 +115,9 @@ struct StepRow<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct OlderRow {
+struct OlderRow<'a> {
     lines: Vec<String>,
+    blocks: Vec<&'a str>,
     times: u64,
 }
 
@@ -123,16 +137,43 @@ impl<'a> Document<'a> {
             threads: autopsy.threads.iter().map(thread_row).collect(),
             impossible: autopsy.conclusion.as_ref().map(impossible_row),
             active: autopsy.conclusion.as_ref().map(active_row),
+            code: None,
         }
+    }
+
+    /// With all functions, block by block.
+    pub fn with_blocks(mut self, autopsy: &'a Autopsy) -> Self {
+        let found = autopsy.conclusion.as_ref();
+        self.code = found.map(|found| found.code.iter().map(code_row).collect());
+        self
     }
 }
 
-fn impossible_row(found: &Conclusion) -> ImpossibleRow<'_> {
+fn code_row(code: &FunctionCode) -> CodeRow<'_> {
+    let blocks = |wanted: bool| {
+        let found = code.blocks.iter().enumerate().filter(|(_, it)| **it == wanted);
+        found.map(|(block, _)| format!("b{block}")).collect()
+    };
+    let edges = |wanted: bool| {
+        let found = code.edges.iter().filter(|it| it.2 == wanted);
+        found.map(|(from, to, _)| [format!("b{from}"), format!("b{to}")]).collect()
+    };
+    CodeRow {
+        function: &code.function,
+        unit: &code.unit,
+        possible: blocks(true),
+        impossible: blocks(false),
+        possible_edges: edges(true),
+        impossible_edges: edges(false),
+    }
+}
+
+pub(super) fn impossible_row(found: &Conclusion) -> ImpossibleRow<'_> {
     let lines = found.impossible_lines.iter().map(|(file, line)| format!("{file}:{line}"));
     ImpossibleRow { functions: &found.impossible_functions, lines: lines.collect() }
 }
 
-fn active_row(found: &Conclusion) -> ActiveRow {
+pub(super) fn active_row(found: &Conclusion) -> ActiveRow {
     let row = |it: Counted| CountedRow { total: it.total, stack_only: it.stack_only, now: it.now };
     ActiveRow {
         functions: row(found.functions),
@@ -205,6 +246,10 @@ fn path_rows(way: &Way) -> Vec<StepRow<'_>> {
     rows
 }
 
-fn older_row(older: &Older) -> OlderRow {
-    OlderRow { lines: older.steps.iter().flat_map(lines).collect(), times: older.times }
+fn older_row(older: &Older) -> OlderRow<'_> {
+    OlderRow {
+        lines: older.steps.iter().flat_map(lines).collect(),
+        blocks: older.steps.iter().map(|step| &*step.block).collect(),
+        times: older.times,
+    }
 }

@@ -23,12 +23,19 @@ pub fn render(autopsy: &Autopsy, style: Style) -> String {
         text.thread(thread);
     }
     if let Some(conclusion) = &autopsy.conclusion {
-        text.conclusion(conclusion);
+        text.conclusion(conclusion, "What can have run");
     }
     if let Some(hint) = &autopsy.hint {
         text.line("");
         text.line(&style.dim(hint));
     }
+    text.out
+}
+
+/// What can have run, under this title.
+pub(super) fn render_conclusion(found: &Conclusion, style: Style, title: &str) -> String {
+    let mut text = Text { style, digits: 1, out: String::new() };
+    text.conclusion(found, title);
     text.out
 }
 
@@ -166,9 +173,9 @@ impl Text {
     }
 
     /// What can have run of the whole program.
-    pub(super) fn conclusion(&mut self, found: &Conclusion) {
+    fn conclusion(&mut self, found: &Conclusion, title: &str) {
         self.line("");
-        self.line(&self.style.bold("What can have run"));
+        self.line(&self.style.bold(title));
         let mut row = |what: &str, now: u64, total: u64, stack_only: Option<u64>| {
             let (now, total) = (number(now), number(total));
             let by_stack = stack_only.map_or_else(String::new, |it| {
@@ -231,7 +238,7 @@ const OLDER: usize = 6;
 
 /// The lines of a path; those of another file than `here` with its name. What
 /// was decided follows the line: `T` or `F`.
-fn written(steps: &[Step], here: &str) -> Vec<String> {
+pub(super) fn written(steps: &[Step], here: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for step in steps {
         for (file, line) in &step.lines {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::chain::{self, compute_items};
 use super::{End, Function, Measure, Path, Program, Start, Totals};
+use crate::html::{escape, escape_json};
 use crate::name::compact;
 use crate::terminal::{counted, number, percent, short_number, short_path};
 
@@ -99,7 +100,7 @@ impl Page<'_> {
              <div id=\"source\" class=\"source\"><div class=\"none\">Sources beside paths need \
              JavaScript; the tables do not.</div></div>\n</section>\n</main>\n",
         );
-        let data = self.data().to_string().replace('<', "\\u003c");
+        let data = escape_json(&self.data());
         let _ = writeln!(
             out,
             "<script id=\"data\" type=\"application/json\">{data}</script>\n\
@@ -402,19 +403,4 @@ fn own_range(function: &Function) -> Option<(u32, u32, u32)> {
 /// A number a script can read without rounding it, or its digits.
 fn exact(value: u64) -> Value {
     if value <= EXACT { json!(value) } else { json!(value.to_string()) }
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            letter if letter.is_control() => out.push('\u{fffd}'),
-            letter => out.push(letter),
-        }
-    }
-    out
 }

@@ -9,7 +9,7 @@ use backtrail_graph::Index as _;
 use backtrail_ir::program::Program;
 use backtrail_ir::{Block, Unit};
 use backtrail_machine::process::Process;
-use backtrail_report::autopsy::{Conclusion, Counted, LineState, SourceFile};
+use backtrail_report::autopsy::{Conclusion, Counted, FunctionCode, LineState, SourceFile};
 
 use super::evidence::gather;
 use super::records::{Records, Walk};
@@ -48,9 +48,15 @@ impl Concluded {
         Some(Self { code, active, least, evidence, units })
     }
 
-    /// What is concluded from this core and from another of the same executable.
-    pub fn intersect(&self, other: &Self) -> (Active, Active) {
-        (self.active.intersect(&other.active), self.least.intersect(&other.least))
+    /// What can have run, and what if only stacks are known.
+    pub fn all(&self) -> (Active, Active) {
+        (self.active.clone(), self.least.clone())
+    }
+
+    /// The same, as far as it is so in others, too, which are of the same
+    /// executable.
+    pub fn intersect(&self, others: &(Active, Active)) -> (Active, Active) {
+        (self.active.intersect(&others.0), self.least.intersect(&others.1))
     }
 
     /// The lines that an activation never came to, by the places of its thread
@@ -114,14 +120,26 @@ fn describe(
     let mut states: BTreeMap<String, BTreeMap<u32, LineState>> = BTreeMap::new();
     let mut functions: Vec<String> = Vec::new();
     let mut total = Size::default();
+    let mut by_function = Vec::new();
     for (body, (unit_id, function)) in code.functions() {
         let Some(unit) = units.get(&unit_id).and_then(|&place| models.get(place)) else { continue };
         let flow = code.flow(body);
+        let name = &unit.symbols[unit.functions[function].symbol].name;
+        let edge = |edge| {
+            let ends = (flow.source(edge).position() as u32, flow.target(edge).position() as u32);
+            (ends.0, ends.1, active.edge(body, edge))
+        };
+        by_function.push(FunctionCode {
+            function: name.clone(),
+            unit: unit.name.clone(),
+            blocks: flow.nodes().map(|block| active.block(body, block)).collect(),
+            edges: flow.edges().map(edge).collect(),
+        });
         total.functions += 1;
         total.nodes += flow.node_count() as u64;
         total.edges += flow.edge_count() as u64;
         if !active.function(body) {
-            functions.push(demangle(&unit.symbols[unit.functions[function].symbol].name));
+            functions.push(demangle(name));
         }
         for block in flow.nodes() {
             let state = match (active.executed(body, block), active.block(body, block)) {
@@ -162,6 +180,7 @@ fn describe(
         all_lines,
         impossible_functions: functions,
         impossible_lines: impossible,
+        code: by_function,
         files: states.into_iter().map(|(name, states)| SourceFile { name, states }).collect(),
     }
 }

@@ -98,6 +98,11 @@ impl<'a> Records<'a> {
         self.tables[path].as_ref()
     }
 
+    /// Gives the table of a module away.
+    pub fn take(&mut self, path: &str) -> Option<Frames> {
+        self.tables.remove(path).flatten()
+    }
+
     fn read(&mut self, path: &str) -> Option<Frames> {
         let module = self.process.modules.list.iter().find(|module| module.path == path)?;
         let image = module.image.as_ref()?;

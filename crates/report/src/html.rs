@@ -1,0 +1,22 @@
+//! What every page needs.
+
+/// Text as it may stand in a page, in an attribute or between tags.
+pub fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            letter if letter.is_control() => out.push('\u{fffd}'),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Data as it may stand in a script: no tag begins in it.
+pub fn escape_json(data: &serde_json::Value) -> String {
+    data.to_string().replace('<', "\\u003c")
+}
