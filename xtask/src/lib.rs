@@ -9,6 +9,7 @@
 pub mod bench;
 pub mod command;
 pub mod corpus;
+pub mod crashes;
 pub mod csmith;
 pub mod demo;
 pub mod layers;

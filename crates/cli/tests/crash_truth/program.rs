@@ -41,6 +41,9 @@ struct Logged {
     blocks: Vec<String>,
 }
 
+/// The function of a frame, its known blocks, and whether these are all.
+type Told = (String, Vec<String>, bool);
+
 impl Program {
     /// Compiles with these words, which name the output `program`.
     pub fn new(words: &[&str], run: &[&str]) -> Self {
@@ -92,7 +95,7 @@ impl Program {
     /// Lets a variant die; `stop` is the block at which it is ended.
     fn die(&self, variant: &str, words: &[&str], stop: u64) -> Option<Output> {
         let mut shell = self.command("sh");
-        shell.args(["-c", "ulimit -c unlimited -s 512 && exec timeout 20 \"$0\" \"$@\""]);
+        shell.args(["-c", "ulimit -c unlimited && ulimit -s 512 && exec timeout 20 \"$0\" \"$@\""]);
         shell.arg(self.path(variant)).args(&self.words).args(words);
         shell.env("STOP_AT", stop.to_string());
         let output = shell.output().unwrap();
@@ -213,7 +216,7 @@ fn judge_frames(told: &Value, threads: &BTreeMap<u64, Vec<Logged>>, judged: &mut
             .iter()
             .filter(|frame| frame["scheme"].as_str().is_some_and(|it| it.contains("pt")))
             .collect();
-        let known: Vec<(String, Vec<String>, bool)> = frames
+        let known: Vec<Told> = frames
             .iter()
             .map(|frame| {
                 let complete = frame["truncated"] == false && frame["note"].is_null();
@@ -223,29 +226,39 @@ fn judge_frames(told: &Value, threads: &BTreeMap<u64, Vec<Logged>>, judged: &mut
         judged.frames += known.len();
         judged.unresolved += known.iter().filter(|it| it.1.is_empty()).count();
         judged.lengths.extend(known.iter().map(|it| it.1.len()));
-        // Which log is its own is not told by number.
-        let best = threads.values().map(|log| aligned(&known, log)).max().unwrap_or(0);
+        // Which log is its own is not told by number. How deep a stack is when it
+        // overflows depends on how large frames are: then each is judged by itself.
+        let is_whole = thread["left_out"].is_null();
+        let agreeing = |log: &[Logged]| match is_whole {
+            true => aligned(&known, log),
+            false => known.iter().filter(|it| log.iter().any(|log| agrees(it, log))).count(),
+        };
+        let best = threads.values().map(|log| agreeing(log)).max().unwrap_or(0);
         let resolved = known.iter().filter(|it| !it.1.is_empty()).count();
         judged.equal += best.min(resolved);
-        if best < known.len() && thread["left_out"].is_null() {
+        if best < known.len() {
             judged.wrong.push(format!("no log ends like this: {known:?}"));
         }
     }
 }
 
+/// Whether what is known of a frame is how an activation's blocks end.
+fn agrees((name, blocks, complete): &Told, activation: &Logged) -> bool {
+    *name == activation.name
+        && match complete {
+            true => activation.blocks == *blocks || blocks.is_empty(),
+            false => activation.blocks.ends_with(blocks),
+        }
+}
+
 /// How many of the frames, outermost first, are what a log's activations say, in
 /// order.
-fn aligned(known: &[(String, Vec<String>, bool)], log: &[Logged]) -> usize {
+fn aligned(known: &[Told], log: &[Logged]) -> usize {
     let mut possible = vec![false; known.len() + 1];
     possible[0] = true;
     for activation in log {
         for count in (1..=known.len()).rev() {
-            let (name, blocks, complete) = &known[known.len() - count];
-            let agrees = *name == activation.name
-                && match complete {
-                    true => activation.blocks == *blocks || blocks.is_empty(),
-                    false => activation.blocks.ends_with(blocks),
-                };
+            let agrees = agrees(&known[known.len() - count], activation);
             possible[count] |= possible[count - 1] && agrees;
         }
     }
