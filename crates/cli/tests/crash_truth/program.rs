@@ -227,11 +227,20 @@ fn judge_frames(told: &Value, threads: &BTreeMap<u64, Vec<Logged>>, judged: &mut
         judged.unresolved += known.iter().filter(|it| it.1.is_empty()).count();
         judged.lengths.extend(known.iter().map(|it| it.1.len()));
         // Which log is its own is not told by number. How deep a stack is when it
-        // overflows depends on how large frames are: then each is judged by itself.
+        // overflows, and at which instruction, depends on how large frames are: then
+        // each is judged by itself, and the innermost may have come less far.
         let is_whole = thread["left_out"].is_null();
         let agreeing = |log: &[Logged]| match is_whole {
             true => aligned(&known, log),
-            false => known.iter().filter(|it| log.iter().any(|log| agrees(it, log))).count(),
+            false => {
+                let less_far = |(place, told): (usize, &Told), log: &Logged| {
+                    place == 0 && told.0 == log.name && log.blocks.starts_with(&told.1)
+                };
+                let fits = |it: &(usize, &Told)| {
+                    log.iter().any(|log| agrees(it.1, log) || less_far(*it, log))
+                };
+                known.iter().enumerate().filter(fits).count()
+            }
         };
         let best = threads.values().map(|log| agreeing(log)).max().unwrap_or(0);
         let resolved = known.iter().filter(|it| !it.1.is_empty()).count();
