@@ -28,6 +28,18 @@
 /// `void __backtrail_log(struct descriptor *, uint32_t block)`
 pub const LOG_FUNCTION: &str = "__backtrail_log";
 
+/// `void __backtrail_land(struct descriptor *, uint32_t number, uint32_t depths,
+/// uint64_t depth)`: sets the thread's [`DEPTH_VARIABLE`] to `depth`, and logs
+/// `number` and `depths + depth - 1`.
+pub const LAND_FUNCTION: &str = "__backtrail_land";
+
+/// `_Thread_local uint64_t __backtrail_depth`: how many frames a thread has that
+/// may be come back to from deeper ones.
+pub const DEPTH_VARIABLE: &str = "__backtrail_depth";
+
+/// How many depths a log tells apart; deeper frames all have the last.
+pub const DEPTHS: u32 = 1 << 16;
+
 /// The environment variable that names the folder for records.
 pub const DIR_VARIABLE: &str = "BACKTRAIL_DIR";
 

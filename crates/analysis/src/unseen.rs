@@ -57,6 +57,10 @@ impl Behaviour {
                 Self { calls_back: CallsBack::Arguments, leaves: true, ..Self::PLAIN }
             }
             "_exit" | "_Exit" | "quick_exit" => Self { ends: true, returns: false, ..Self::PLAIN },
+            // Handlers of signals run.
+            "raise" | "kill" | "pthread_kill" | "tgkill" => {
+                Self { calls_back: CallsBack::Anyone, ends: true, leaves: true, returns: true }
+            }
             // What was registered runs, and may call for the end again.
             "exit" | "abort" | "assert_fail" | "err" | "errx" | "verr" | "verrx" => {
                 Self { calls_back: CallsBack::Anyone, ends: true, leaves: false, returns: false }
@@ -88,11 +92,11 @@ const PLAIN: &[&str] = &[
     "getopt", "getopt_long", "getpid", "getrusage", "getservbyname", "gettimeofday", "getuid",
     "gmtime", "ioctl", "isalnum", "isalpha", "isatty", "isdigit", "isoc23_sscanf",
     "isoc23_strtol", "isoc23_strtoul", "isoc99_fscanf", "isoc99_scanf", "isoc99_sscanf",
-    "isspace", "isupper", "kill", "labs", "ldexp", "localeconv", "localtime", "log", "log10",
+    "isspace", "isupper", "labs", "ldexp", "localeconv", "localtime", "log", "log10",
     "lseek", "lstat", "malloc", "mbrtowc", "memccpy", "memchr", "memcmp", "memcpy", "memmove",
     "memrchr", "memset", "mkdir", "mkstemp", "mktime", "mmap", "modf", "mprotect", "munmap",
     "nl_langinfo", "open", "open64", "opendir", "perror", "pipe", "posix_memalign", "pow",
-    "printf", "putc", "putchar", "puts", "raise", "rand", "random", "read", "readdir",
+    "printf", "putc", "putchar", "puts", "rand", "random", "read", "readdir",
     "readlink", "realloc", "remove", "rename", "rewind", "rmdir", "scanf", "setbuf", "setlocale",
     "setvbuf", "sigaction", "sigemptyset", "signal", "sin", "sleep", "snprintf", "sprintf",
     "sqrt", "srand", "srandom", "sscanf", "stat", "stpcpy", "strcasecmp", "strcat", "strchr",

@@ -35,6 +35,8 @@ pub enum Scheme<'a> {
     Empty,
     /// Every executed block is logged.
     Log,
+    /// Chosen places are logged, as somebody else plans it.
+    Logging(&'a dyn LoggingScheme),
     /// What counts, as somebody else plans it.
     Counting(&'a dyn CountingScheme),
     /// What keeps records in frames, as somebody else plans it.
@@ -49,6 +51,15 @@ pub trait TracingScheme: Sync {
     /// A plan for each of the module's units, in order, and what the records of
     /// its functions mean, for whoever reads them.
     fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)>;
+}
+
+/// A scheme whose probes log where they are.
+pub trait LoggingScheme: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// A plan for a unit.
+    fn plan(&self, id: [u8; 16], unit: &Unit) -> UnitPlan;
 }
 
 /// A scheme whose probes count.
@@ -123,6 +134,7 @@ impl Scheme<'_> {
         match self {
             Self::Empty => "empty",
             Self::Log => "log",
+            Self::Logging(scheme) => scheme.name(),
             Self::Counting(scheme) => scheme.name(),
             Self::Tracing(scheme) => scheme.name(),
         }
@@ -140,6 +152,13 @@ impl Scheme<'_> {
             Self::Log => {
                 let plan = |unit: &&UnitRecord| {
                     Ok(Some(block_log::plan(&model(carried, unit)?, unit.meta.id)))
+                };
+                let plans = units.par_iter().map(plan).collect::<Result<_, Error>>()?;
+                Ok((plans, Meaning::Plain))
+            }
+            Self::Logging(scheme) => {
+                let plan = |unit: &&UnitRecord| {
+                    Ok(Some(scheme.plan(unit.meta.id, &model(carried, unit)?)))
                 };
                 let plans = units.par_iter().map(plan).collect::<Result<_, Error>>()?;
                 Ok((plans, Meaning::Plain))
@@ -292,7 +311,7 @@ fn derive_file(
     let mut added = Vec::new();
     match scheme {
         Scheme::Empty | Scheme::Tracing(_) => {}
-        Scheme::Log => added.push(("backtrail-runtime.o", runtime::LOG)),
+        Scheme::Log | Scheme::Logging(_) => added.push(("backtrail-runtime.o", runtime::LOG)),
         Scheme::Counting(_) => added.push(("backtrail-runtime.o", runtime::COUNTS)),
     }
     let covered = coverage_area::object(&covered);

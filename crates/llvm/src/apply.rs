@@ -102,15 +102,29 @@ fn insert(
     let counts = counts::Counters::new(module, plan)?;
     let cover = cover::Covered::new(module, plan)?;
     let keeping = record::Records::new(module);
+    let depths = log::Depths::new(module);
     let mut added = Vec::new();
     for ((function, probes), wanted) in located.iter().zip(&plan.functions) {
         let mut counting = counts::Counting::new(optimised(*function));
         let content = records.get(&wanted.function);
         let record = content.map(|&content| keeping.add(*function, content));
+        let is_deep = |probe: &Located<'_>| {
+            matches!(probe.action, Action::Deepen | Action::Surface | Action::Land { .. })
+        };
+        let depth = probes.iter().any(is_deep).then(|| depths.place(*function));
         for probe in probes {
             match (probe.action, record) {
                 (Action::Log { number }, _) => log.insert(*function, probe.before, number),
                 (Action::Cover { byte }, _) => cover.insert(*function, probe.before, byte),
+                (Action::Deepen, _) => {
+                    let place = depth.expect("the probes were searched for it");
+                    depths.deepen(*function, probe.before, place);
+                }
+                (Action::Surface, _) => depths.surface(*function, probe.before),
+                (Action::Land { number, depths }, _) => {
+                    let place = depth.expect("the probes were searched for it");
+                    log.land(*function, probe.before, (number, depths), place);
+                }
                 (Action::Record(action), Some(record)) => {
                     keeping.insert(*function, record, probe.before, action);
                 }

@@ -22,6 +22,8 @@ pub struct UnitPlan {
     pub unit: [u8; 16],
     /// Blocks of all functions of the unit.
     pub blocks: u32,
+    /// How many numbers the unit's log has, if that is not one for each block.
+    pub events: Option<u32>,
     /// How many counters the unit has; their symbol is
     /// [`backtrail_abi::counts::UNIT_SYMBOL_PREFIX`] and the unit's id.
     pub counters: u32,
@@ -112,10 +114,25 @@ pub enum Place {
 /// What a probe does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Appends the block with this number within the unit to the thread's log.
+    /// Appends a number of the unit to the thread's log.
     Log {
-        /// Blocks of all functions of the unit, counted through.
+        /// Of a block, blocks of all functions of the unit counted through; or
+        /// below [`UnitPlan::events`].
         number: u32,
+    },
+    /// Begins a frame that may be come back to from deeper ones: the thread's
+    /// count of such frames goes up, and the frame remembers it.
+    Deepen,
+    /// Ends such a frame by a return.
+    Surface,
+    /// Where such a frame resumes: the thread's count is what it was, a number is
+    /// appended to the log, and behind it another one plus how many such frames
+    /// are below ([`backtrail_abi::log::DEPTHS`] at most).
+    Land {
+        /// The number that is appended.
+        number: u32,
+        /// What is added to the depth.
+        depths: u32,
     },
     /// Sees to it that the thread has counters of its own.
     Enter,

@@ -84,7 +84,7 @@ impl Weights {
 
     /// Those of a function; a function that the profile does not have is taken
     /// not to have run.
-    fn get(&self, unit: &Unit, function: Func) -> (u64, BlockEdges) {
+    pub fn get(&self, unit: &Unit, function: Func) -> (u64, BlockEdges) {
         let name = &unit.symbols[unit.functions[function].symbol].name;
         let found = self.by_function.get(&(unit.name.clone(), name.clone()));
         found.cloned().unwrap_or_default()

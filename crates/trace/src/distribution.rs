@@ -56,6 +56,7 @@ pub struct Costs {
     weights: Vec<u64>,
     observable: Vec<bool>,
     forced: Vec<Place>,
+    seeds: Vec<Place>,
 }
 
 impl Costs {
@@ -75,7 +76,7 @@ impl Costs {
         forced.extend(icfg.landings().iter().map(|&node| icfg.place_of_node(node)));
         forced.sort_unstable();
         forced.dedup();
-        Self { weights, observable, forced }
+        Self { weights, observable, forced, seeds: Vec::new() }
     }
 
     /// For probes: on edges, at entries, before calls and returns. Where a run
@@ -115,6 +116,17 @@ impl Costs {
     fn ends(icfg: &Icfg) -> Vec<Place> {
         let ends = icfg.ways().iter().filter(|(_, way)| way.kind == WayKind::End);
         ends.map(|(way, _)| icfg.place_of_way(way)).collect()
+    }
+
+    /// Suggests witnesses, to begin with: those that are known to be needed, so
+    /// that they need not be found pair by pair.
+    pub fn with_seeds(self, seeds: Vec<Place>) -> Self {
+        Self { seeds, ..self }
+    }
+
+    /// What was suggested.
+    pub fn seeds(&self) -> &[Place] {
+        &self.seeds
     }
 
     /// How often a place is passed.

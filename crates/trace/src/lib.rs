@@ -18,6 +18,7 @@
 //! | [`witness_tree`], [`planning`] | profiles that do, and are cheap |
 //! | [`machine_graph`] | the traced graph of an executable that carries nothing |
 //! | [`lower_bound`] | what no plan can stay below |
+//! | [`probes`], [`witness_log`] | witnesses in the code; what they logged |
 //! | [`rebuild`] | from partial traces to the trace |
 //! | [`places`] | numbers and names for the blocks of a program |
 //! | [`file`](mod@file) | a trace on disk, compressed, to be read from anywhere |
@@ -59,11 +60,9 @@
 //! # }
 //! ```
 //!
-//! To connect probes: for each profile, a variant with a probe at each of its
-//! places ([`icfg::from_program::Begin`] says where nodes are in the code; a way
-//! between blocks is an edge, a way into a callee the point before the call, an
-//! end the call in which the run ended). A probe writes the witness's number; at a
-//! landing also the depth of its frame. To connect breakpoints: a graph of machine
+//! Probes are connected by [`probes`]: for each profile, a variant with a probe at
+//! each of its places, which logs the witness's number; at a landing also the
+//! depth of its frame. To connect breakpoints: a graph of machine
 //! code, made with [`icfg::Builder`], and the address of each witness's node.
 
 #![forbid(unsafe_code)]
@@ -79,9 +78,11 @@ pub mod machine_graph;
 mod obstacle_packing;
 pub mod places;
 pub mod planning;
+pub mod probes;
 pub mod realizability;
 pub mod rebuild;
 mod separation;
+pub mod witness_log;
 pub mod witness_tree;
 
 use backtrail_abi::UnitId;
@@ -181,6 +182,10 @@ pub enum Error {
         /// How many there may be.
         limit: usize,
     },
+    /// A log of witnesses with a gap, or with something between a landing and its
+    /// depth.
+    #[error("events of a thread were lost: it left the handler of a signal while it logged one")]
+    LostEvents,
     /// A trace file that is not what was written.
     #[error("the trace file is corrupt: {0}; trace the program again")]
     CorruptTrace(&'static str),

@@ -118,7 +118,8 @@ pub fn plan_single_run(
 /// Distributes over runs.
 pub fn distribute(icfg: &Icfg, costs: &Costs, options: Options) -> Result<Plan, Error> {
     let mut planner = Planner::new(icfg, costs, options);
-    for job in jobs(icfg, costs, options.strategy) {
+    let decided = planner.analysis();
+    for job in jobs(icfg, costs, options.strategy, &|node| decided.is_decided_by_one(node)) {
         planner.assign(&job)?;
     }
     planner.finish()
@@ -143,8 +144,15 @@ pub fn plan_runs(
     Ok(best)
 }
 
-/// The pairs that have to be told apart, grouped, heaviest first.
-fn jobs(icfg: &Icfg, costs: &Costs, strategy: Strategy) -> Vec<Vec<Conflict>> {
+/// The pairs that have to be told apart, but those of nodes that are `decided`,
+/// grouped, heaviest first.
+fn jobs(
+    icfg: &Icfg,
+    costs: &Costs,
+    strategy: Strategy,
+    decided: &dyn Fn(Node) -> bool,
+) -> Vec<Vec<Conflict>> {
+    let predicates = || icfg.predicates().filter(|&node| !decided(node));
     let group = match strategy {
         Strategy::Fine => Vec::new(),
         Strategy::Function => icfg.nodes().values().map(|node| node.routine.position()).collect(),
@@ -152,11 +160,11 @@ fn jobs(icfg: &Icfg, costs: &Costs, strategy: Strategy) -> Vec<Vec<Conflict>> {
     };
     let mut jobs: Vec<Vec<Conflict>> = match strategy {
         Strategy::Fine => {
-            icfg.predicates().flat_map(|node| pairs(icfg, node)).map(|pair| vec![pair]).collect()
+            predicates().flat_map(|node| pairs(icfg, node)).map(|pair| vec![pair]).collect()
         }
         _ => {
             let mut jobs = vec![Vec::new(); icfg.nodes().len()];
-            for node in icfg.predicates() {
+            for node in predicates() {
                 jobs[group[node.position()]].extend(pairs(icfg, node));
             }
             jobs.retain(|job| !job.is_empty());
@@ -223,7 +231,16 @@ impl<'a> Planner<'a> {
         let empty = Draft::new(icfg, costs);
         let loads = vec![empty.cost(costs); runs];
         let drafts = vec![empty.clone(); runs];
-        Self { icfg, costs, options, drafts, runs: (0..runs).collect(), loads, empty }
+        let mut planner =
+            Self { icfg, costs, options, drafts, runs: (0..runs).collect(), loads, empty };
+        if options.limit.is_none() && !costs.seeds().is_empty() {
+            let chosen = &planner.drafts[0].chosen;
+            let is_new = |place: &Place| !chosen.contains(place.position());
+            let seeds: Vec<Place> = costs.seeds().iter().copied().filter(is_new).collect();
+            planner.add(0, seeds);
+            planner.drafts[0].refresh(icfg);
+        }
+        planner
     }
 
     fn cost(&self, places: &[Place]) -> u64 {

@@ -127,7 +127,7 @@ impl<'a> Analysis<'a> {
 
     /// Whether one profile tells all ways of a node apart: asked at once, since
     /// an indirect call may have hundreds.
-    fn is_decided_by_one(&self, node: Node) -> bool {
+    pub(crate) fn is_decided_by_one(&self, node: Node) -> bool {
         self.firsts.iter().any(|firsts| {
             let mut seen = vec![0; firsts.words()];
             self.icfg.ways_of(node).all(|way| {

@@ -11,11 +11,11 @@ use super::copies::Running;
 #[derive(Debug, Args)]
 pub struct Trace {
     /// Over how many runs on the same input the places that are observed are
-    /// spread, with breakpoints.
+    /// spread.
     #[arg(long, value_name = "M", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub runs: u8,
-    /// How they are spread, with breakpoints [default: fine].
+    /// How they are spread [default: single for one run, fine for several].
     #[arg(long, value_enum)]
     pub strategy: Option<Strategy>,
     /// What is observed.
@@ -25,6 +25,9 @@ pub struct Trace {
     /// not suffice.
     #[arg(long, value_name = "W")]
     pub limit: Option<usize>,
+    /// Choose places by this path profile of the same build.
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
     /// How it is run.
     #[command(flatten)]
     pub running: Running,
@@ -54,6 +57,8 @@ pub enum Strategy {
     Function,
     /// Decisions of a common loop, or next to each other, in one run.
     Grouped,
+    /// One run observes enough for everything.
+    Single,
     /// One run logs every block.
     Log,
 }
@@ -61,8 +66,10 @@ pub enum Strategy {
 /// What can be observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Witness {
-    /// Every block, by probes.
+    /// Edges between blocks, by probes.
     Edge,
+    /// Blocks, by probes.
+    Node,
     /// Blocks, by breakpoints in any x86-64 executable, which is not changed.
     Breakpoint,
 }

@@ -5,6 +5,8 @@
 
 pub mod breakpoint;
 mod log;
+mod weights;
+mod witnesses;
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -38,22 +40,23 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
     if args.witness == Witness::Breakpoint {
         return breakpoint::collect(&breakpoints(args, quiet)?, &output);
     }
-    if args.runs > 1 || args.limit.is_some() || !matches!(args.strategy, None | Some(Strategy::Log))
-    {
-        anyhow::bail!(Usage(
-            "--runs, --limit and strategies other than log are for --witness breakpoint".to_owned()
-        ));
-    }
     let program = TracedProgram::read(&args.program)?;
     let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
-    log::collect(args, &program, scratch.path(), &output, quiet)
+    match args.strategy {
+        Some(Strategy::Log) => log::collect(args, &program, scratch.path(), &output, quiet),
+        _ => witnesses::collect(args, &program, scratch.path(), &output, quiet),
+    }
 }
 
 /// What is asked for, where breakpoints are.
 fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<'_>> {
+    if args.weights.is_some() {
+        anyhow::bail!(Usage("a path profile is of probes' places, not of machine code".to_owned()));
+    }
+    let single = args.strategy == Some(Strategy::Single);
     let strategy = match args.strategy {
-        None | Some(Strategy::Fine) => planning::Strategy::Fine,
+        None | Some(Strategy::Fine | Strategy::Single) => planning::Strategy::Fine,
         Some(Strategy::Function) => planning::Strategy::Function,
         Some(Strategy::Grouped) => planning::Strategy::Grouped,
         Some(Strategy::Log) => {
@@ -63,7 +66,7 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
     Ok(breakpoint::Request {
         program: &args.program,
         arguments: &args.arguments,
-        runs: usize::from(args.runs),
+        runs: if single { 1 } else { usize::from(args.runs) },
         strategy,
         limit: args.limit,
         running: &args.running,

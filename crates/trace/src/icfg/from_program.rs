@@ -14,8 +14,12 @@
 //! The root is a routine that stands for what runs before and behind `main`: it
 //! calls constructors, `main`, destructors, and what is passed to `atexit` and its
 //! like. A thread's trace begins at the routine it was started with, which has to
-//! be a root, too: every function whose address is taken is one if the program
-//! creates threads.
+//! be a root, too: what is passed to `pthread_create` by name, or every function
+//! whose address is taken.
+//!
+//! An indirect call can lead to unseen code if the address of an unseen function
+//! is taken somewhere, if `dlsym` is called, or if the program uses tables of
+//! virtual functions of classes that are elsewhere.
 //!
 //! Assumptions, beside those of [`backtrail_analysis::call_targets`] and
 //! [`super::unseen`]: assembly does not leave its block but by the ways it names.
@@ -24,7 +28,7 @@ use std::collections::BTreeSet;
 
 use backtrail_analysis::{Body, CallTargets, Target};
 use backtrail_graph::{Index, IndexMap};
-use backtrail_ir::program::{Object, Program};
+use backtrail_ir::program::{Object, Program, Resolution};
 use backtrail_ir::{
     Block, CallData, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Tail, Traits, Unit, Value,
 };
@@ -32,6 +36,10 @@ use backtrail_ir::{
 use super::unseen::{Behaviour, CallsBack};
 use super::{Builder, Icfg, Node, Role, Routine, WayKind};
 use crate::Error;
+
+/// `std::thread`, which starts whatever was put into an object of it.
+const STD_THREAD: &str =
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
 
 /// Where a node begins in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +82,9 @@ impl ProgramGraph {
             blocks: Vec::new(),
             begins: IndexMap::new(),
             has_landings: has_landings(program, &targets),
+            pointers: None,
         };
+        maker.pointers = maker.find_pointers();
         let start = maker.builder.routine();
         for _ in targets.bodies().indices() {
             maker.builder.routine();
@@ -127,6 +137,8 @@ struct Maker<'a, 'u, F> {
     blocks: Vec<(Object, Func, Block)>,
     begins: IndexMap<Node, Begin>,
     has_landings: BTreeSet<Body>,
+    /// What unseen code that a pointer leads to may do, if there is any.
+    pointers: Option<Behaviour>,
 }
 
 /// The routine of a body: the first routine is the start.
@@ -155,12 +167,88 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         }
         self.builder.way(behind, WayKind::End);
         self.builder.root(start);
-        if self.calls_any(&["pthread_create", "thrd_create"]) {
-            for &body in self.targets.taken() {
-                self.builder.root(routine_of(body));
-            }
+        for body in self.threads() {
+            self.builder.root(routine_of(body));
         }
         Ok(())
+    }
+
+    /// Where threads may begin.
+    fn threads(&self) -> BTreeSet<Body> {
+        let calls = self.calls_to(&["pthread_create", "thrd_create"]);
+        let mut begin: BTreeSet<Body> = calls
+            .flat_map(|(object, function, inst)| self.passed(object, function, inst))
+            .collect();
+        if self.calls_any(&[STD_THREAD]) {
+            begin.extend(self.targets.taken());
+        }
+        begin
+    }
+
+    /// What unseen functions whose address is taken may do, taken together.
+    fn find_pointers(&self) -> Option<Behaviour> {
+        let unknown = || (self.behaviour)("", Traits::default());
+        // Addresses that come from elsewhere: named at run time, or in tables of
+        // virtual functions of classes that are elsewhere.
+        if self.calls_any(&["dlsym", "dlvsym"]) {
+            return Some(unknown());
+        }
+        let mut found: Option<Behaviour> = None;
+        for (object, unit) in self.program.units() {
+            let mut mentioned = BTreeSet::new();
+            for symbol in unit.symbols.values() {
+                match &symbol.kind {
+                    SymbolKind::Data { refers_to, .. } => mentioned.extend(refers_to),
+                    SymbolKind::Alias { target } => mentioned.extend(target),
+                    _ => {}
+                }
+            }
+            for value in unit.functions.values().flat_map(|function| &function.operands) {
+                match value {
+                    Value::Symbol(symbol, _) => mentioned.extend([symbol]),
+                    Value::Expr(symbols) => mentioned.extend(symbols),
+                    _ => {}
+                }
+            }
+            for &symbol in mentioned {
+                let data = &unit.symbols[symbol];
+                let is_seen = self.targets.body_of_symbol(object, symbol).is_some();
+                let more = match &data.kind {
+                    SymbolKind::ExternalFunction(traits) if !is_seen => {
+                        (self.behaviour)(&data.name, *traits)
+                    }
+                    SymbolKind::Data { .. } if data.name.starts_with("_ZTVN10__cxxabiv1") => {
+                        continue;
+                    }
+                    SymbolKind::Data { .. }
+                        if data.name.starts_with("_ZTV") && self.is_elsewhere(object, symbol) =>
+                    {
+                        unknown()
+                    }
+                    _ => continue,
+                };
+                found = Some(match found {
+                    None => more,
+                    Some(found) => Behaviour {
+                        calls_back: found.calls_back.max(more.calls_back),
+                        ends: found.ends || more.ends,
+                        leaves: found.leaves || more.leaves,
+                        returns: found.returns || more.returns,
+                    },
+                });
+            }
+        }
+        // Whom it was given is not known here.
+        if let Some(found) = &mut found
+            && found.calls_back == CallsBack::Arguments
+        {
+            found.calls_back = CallsBack::Anyone;
+        }
+        found
+    }
+
+    fn is_elsewhere(&self, object: Object, symbol: Sym) -> bool {
+        matches!(self.program.resolve(object, symbol), Resolution::Elsewhere | Resolution::Null)
     }
 
     fn body_named(&self, name: &str) -> Option<Body> {
@@ -318,8 +406,11 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         let name = |symbol: Sym| unit.symbols[symbol].name.as_str();
         let mut behaviour = match *target {
             Target::Unseen(symbol) => (self.behaviour)(name(symbol), traits),
-            // A pointer may be to unseen code, too.
-            Target::Taken { .. } => (self.behaviour)("", traits),
+            Target::Taken { arguments } => match self.pointers {
+                Some(pointers) => Behaviour { returns: !traits.no_return, ..pointers },
+                None if self.targets.taken_with(arguments).next().is_some() => return None,
+                None => (self.behaviour)("", traits),
+            },
             Target::Body(_) | Target::Inline => return None,
         };
         // Nothing to leave for; `no_unwind` alone does not exclude longjmp.
@@ -342,9 +433,16 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         at: Node,
         inst: Inst,
         callees: &mut BTreeSet<Body>,
-        unseen: Option<(Behaviour, BTreeSet<Body>)>,
+        mut unseen: Option<(Behaviour, BTreeSet<Body>)>,
         behind: Node,
     ) {
+        // Whether a pointer leads to a function or to unseen code that calls it
+        // makes no difference to the blocks that are passed.
+        if let Some((_, called)) = &mut unseen
+            && !called.is_empty()
+        {
+            called.append(callees);
+        }
         for &body in callees.iter() {
             self.builder.way(at, WayKind::Call { callee: routine_of(body), back: behind });
         }

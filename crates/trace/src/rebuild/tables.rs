@@ -13,7 +13,7 @@ use crate::bit_rows;
 use crate::distribution::{Profile, Witness};
 use crate::first_witness::FirstWitnesses;
 use crate::icfg::{Icfg, Node, Place, Routine, Way, WayKind};
-use crate::realizability::{Analysis, pairs};
+use crate::realizability::Analysis;
 
 /// In the place of a witness: the run has ended.
 pub(super) const END: u32 = u32::MAX;
@@ -278,7 +278,12 @@ impl Choosers {
         let ways: Vec<Way> = icfg.ways_of(node).collect();
         let (first, last) = (ways[0].position() as u32, ways[ways.len() - 1].position() as u32);
         let decides_all = |firsts: &FirstWitnesses| {
-            pairs(icfg, node).all(|pair| firsts.are_disjoint(pair.one, pair.other))
+            let mut seen = vec![0; firsts.words()];
+            ways.iter().all(|&way| {
+                let is_apart = bit_rows::are_disjoint(&seen, firsts.row(way));
+                bit_rows::unite(&mut seen, firsts.row(way));
+                is_apart
+            })
         };
         let size = |firsts: &FirstWitnesses, way: Way| bit_rows::ones(firsts.row(way)).count();
         // Of the profiles that decide, the one with the smallest table.

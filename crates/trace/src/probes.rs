@@ -1,0 +1,360 @@
+//! Witnesses as probes: where in the code each place of the traced graph is, and
+//! what is logged there.
+//!
+//! A unit's witnesses are numbered through, in the order of the profile, and a
+//! probe logs the number ([`backtrail_abi::log`]). At a landing a second number
+//! follows, which says how deep the frame is that resumes: behind the numbers of
+//! witnesses, [`DEPTHS`] more stand for depths. Functions with landings count
+//! their frames.
+//!
+//! | place | probe |
+//! | --- | --- |
+//! | entry of a routine | at the start of its function |
+//! | piece behind a call | behind the call, or on the edge by which it returns |
+//! | landing pad, target of a computed jump, any block (nodes) | at its start |
+//! | step between blocks | on the edge |
+//! | return | before it |
+//! | call of one function, call that does not return | before it |
+//!
+//! Where a pointer leads is seen at the entry of the function it leads to; that
+//! unseen code has returned, behind the call.
+//!
+//! Forced, so that a trace tells by itself how its thread began and whether it came
+//! to an end: the entries and returns of `main` and of functions that threads begin
+//! with, and calls that end the run. Threads are numbered by their first event,
+//! and so are in the same order in all runs.
+
+use std::collections::BTreeMap;
+
+use backtrail_abi::UnitId;
+use backtrail_abi::log::DEPTHS;
+use backtrail_graph::Index;
+use backtrail_ir::program::{Object, Program};
+use backtrail_ir::{Block, Func, Function, Inst, Op, Tail};
+use backtrail_plan::block_log::left_out;
+use backtrail_plan::{Action, FunctionPlan, Place as CodePlace, Probe, UnitPlan};
+
+use crate::distribution::{Costs, Profile, Witness};
+use crate::icfg::from_program::{Begin, ProgramGraph};
+use crate::icfg::{Icfg, Node, Place, PlaceKind, Role, Routine, Way, WayKind};
+
+/// Which places are observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Edges between blocks, mostly.
+    Edges,
+    /// Blocks.
+    Nodes,
+}
+
+/// Where the places of a program's graph are in its code.
+pub struct ProbePlaces<'a, 'u> {
+    program: &'a Program<'u>,
+    graph: &'a ProgramGraph,
+}
+
+impl<'a, 'u> ProbePlaces<'a, 'u> {
+    /// Of the graph of this program.
+    pub fn new(program: &'a Program<'u>, graph: &'a ProgramGraph) -> Self {
+        Self { program, graph }
+    }
+
+    fn icfg(&self) -> &'a Icfg {
+        &self.graph.icfg
+    }
+
+    fn function(&self, routine: Routine) -> Option<(Object, Func, &'u Function)> {
+        let (object, func) = self.graph.functions[routine]?;
+        let unit = self.program.unit(object)?;
+        left_out(unit, func).is_none().then(|| (object, func, &unit.functions[func]))
+    }
+
+    /// The block that a node is in, if it is in one.
+    fn block(&self, function: &Function, node: Node) -> Option<Block> {
+        match self.graph.begins[node] {
+            Begin::Block(block) => Some(block),
+            Begin::After(inst) => Some(block_of(function, inst)),
+            Begin::Unseen(inst) => inst.map(|inst| block_of(function, inst)),
+        }
+    }
+
+    /// Where a probe for `place` goes, if one can.
+    pub fn code_place(&self, place: Place) -> Option<CodePlace> {
+        let (_, _, function) = self.function(self.icfg().routine_of_place(place))?;
+        match self.icfg().place(place) {
+            PlaceKind::Node(node) => match self.graph.begins[node] {
+                Begin::Block(block) if block.position() == 0 => Some(CodePlace::Entry),
+                Begin::Block(block) => Some(CodePlace::Block(block)),
+                Begin::After(inst) if function.insts[inst].op.is_terminator() => {
+                    let from = block_of(function, inst);
+                    Some(CodePlace::Edge { from, to: *function.blocks[from].successors.first()? })
+                }
+                Begin::After(inst) => Some(CodePlace::After(inst)),
+                Begin::Unseen(_) => None,
+            },
+            PlaceKind::Way(way) => self.code_place_of_way(function, way),
+        }
+    }
+
+    fn code_place_of_way(&self, function: &Function, way: Way) -> Option<CodePlace> {
+        let data = self.icfg().ways()[way];
+        let is_only = self.icfg().ways_of(data.from).len() == 1;
+        match data.kind {
+            WayKind::Step(to) => match self.graph.begins[to] {
+                Begin::Block(to) => {
+                    let from = self.block(function, data.from)?;
+                    let last = function.blocks[from].insts().next_back()?;
+                    let is_computed = matches!(function.insts[last].op, Op::IndirectJump);
+                    (!is_computed).then_some(CodePlace::Edge { from, to })
+                }
+                Begin::Unseen(Some(inst)) if is_only => Some(CodePlace::Before(inst)),
+                _ => None,
+            },
+            WayKind::Call { back, .. } if is_only => match self.graph.begins[back] {
+                Begin::After(inst) => Some(CodePlace::Before(inst)),
+                _ => None,
+            },
+            WayKind::Return => {
+                let block = self.block(function, data.from)?;
+                Some(CodePlace::Before(function.blocks[block].insts().next_back()?))
+            }
+            _ => None,
+        }
+    }
+
+    /// What can be observed by probes, and what is needed in any case.
+    pub fn costs(&self, weights: Vec<u64>, kind: Kind) -> Costs {
+        let icfg = self.icfg();
+        let observable = |place: Place| {
+            let is_there = self.code_place(place).is_some();
+            is_there
+                && match (icfg.place(place), kind) {
+                    (PlaceKind::Node(node), Kind::Edges) => self.is_node_for_edges(node),
+                    (PlaceKind::Node(node), Kind::Nodes) => icfg.nodes()[node].role != Role::Hub,
+                    (PlaceKind::Way(_), Kind::Edges) => true,
+                    (PlaceKind::Way(way), Kind::Nodes) => self.is_way_for_nodes(way),
+                }
+        };
+        let mut forced = Vec::new();
+        let mut seeds = Vec::new();
+        for (node, data) in icfg.nodes().iter().filter(|(node, _)| icfg.is_reachable(*node)) {
+            let ways: Vec<Way> = icfg.ways_of(node).collect();
+            let kinds = || ways.iter().map(|&way| icfg.ways()[way].kind);
+            if data.role == Role::Hub {
+                let ends = kinds().any(|kind| kind == WayKind::End);
+                let returns = kinds().any(|kind| matches!(kind, WayKind::Step(_)));
+                if ends && !returns {
+                    let into =
+                        icfg.ways().iter().filter(|(_, way)| way.kind == WayKind::Step(node));
+                    forced.extend(into.map(|(way, _)| icfg.place_of_way(way)));
+                }
+            }
+            if ways.len() > 1 {
+                for kind in kinds() {
+                    match kind {
+                        WayKind::Call { callee, .. } | WayKind::Tail(callee) => {
+                            seeds.push(icfg.place_of_node(icfg.routines()[callee].entry));
+                        }
+                        WayKind::Step(to) if data.role == Role::Hub => {
+                            seeds.push(icfg.place_of_node(to));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        let main = icfg.ways_of(icfg.routines()[icfg.roots()[0]].entry);
+        let main = main.filter_map(|way| match icfg.ways()[way].kind {
+            WayKind::Call { callee, back } if back != icfg.ways()[way].from => Some(callee),
+            _ => None,
+        });
+        for routine in main.chain(icfg.roots()[1..].iter().copied()) {
+            let nodes = &icfg.routines()[routine].nodes;
+            let ways = nodes.iter().flat_map(|&node| icfg.ways_of(node));
+            let returns = ways.filter(|&way| icfg.ways()[way].kind == WayKind::Return);
+            forced.extend(returns.map(|way| icfg.place_of_way(way)));
+            forced.push(icfg.place_of_node(icfg.routines()[routine].entry));
+        }
+        forced.retain(|&place| self.code_place(place).is_some());
+        seeds.retain(|&place| observable(place));
+        seeds.sort_unstable();
+        seeds.dedup();
+        Costs::new(icfg, weights, observable, forced).with_seeds(seeds)
+    }
+
+    /// Whether a node is needed where edges are observed: what no edge stands for.
+    fn is_node_for_edges(&self, node: Node) -> bool {
+        let icfg = self.icfg();
+        let data = &icfg.nodes()[node];
+        data.role == Role::Piece
+            || icfg.routines()[data.routine].entry == node
+            || self.follows_computed_jump(node)
+    }
+
+    fn follows_computed_jump(&self, node: Node) -> bool {
+        let Begin::Block(block) = self.graph.begins[node] else { return false };
+        let Some((_, _, function)) = self.function(self.icfg().nodes()[node].routine) else {
+            return false;
+        };
+        let jumps = function.blocks.values().filter(|data| {
+            let last = data.insts().next_back();
+            last.is_some_and(|inst| matches!(function.insts[inst].op, Op::IndirectJump))
+        });
+        jumps.into_iter().any(|data| data.successors.contains(&block))
+    }
+
+    /// Whether a way is needed where nodes are observed: calls that do not return.
+    fn is_way_for_nodes(&self, way: Way) -> bool {
+        let data = self.icfg().ways()[way];
+        matches!(data.kind, WayKind::Return)
+            || matches!(data.kind, WayKind::Step(to) if self.icfg().nodes()[to].role == Role::Hub)
+    }
+
+    /// The probes of a profile, and what they log.
+    pub fn probes(&self, profile: &Profile) -> ProbePlan {
+        let icfg = self.icfg();
+        let mut units: BTreeMap<Object, UnitProbes> = BTreeMap::new();
+        for (number, &place) in profile.places().iter().enumerate() {
+            let Some((object, func, function)) = self.function(icfg.routine_of_place(place)) else {
+                continue;
+            };
+            let Some(at) = self.code_place(place) else { continue };
+            let unit = units.entry(object).or_default();
+            let is_landing =
+                matches!(icfg.place(place), PlaceKind::Node(node) if icfg.nodes()[node].landing);
+            unit.probes.entry(func).or_default().push((
+                at,
+                unit.witnesses.len() as u32,
+                is_landing,
+            ));
+            unit.witnesses.push(Witness::new(number));
+            unit.has_landings |= is_landing;
+            if is_landing && !unit.deep.contains_key(&func) {
+                unit.deep.insert(func, returns(function));
+            }
+        }
+        ProbePlan { units }
+    }
+}
+
+fn block_of(function: &Function, inst: Inst) -> Block {
+    let number = inst.position() as u32;
+    let behind = function.blocks.values().as_slice().partition_point(|block| block.end <= number);
+    Block::new(behind)
+}
+
+/// Where a function's frame ends by returning.
+fn returns(function: &Function) -> Vec<CodePlace> {
+    let mut places = Vec::new();
+    for block in function.blocks.values() {
+        let Some(last) = block.insts().next_back() else { continue };
+        if !matches!(function.insts[last].op, Op::Return) {
+            continue;
+        }
+        // Nothing may stand between such a call and the return.
+        let before = last.position().checked_sub(1).map(Inst::new).filter(|inst| {
+            inst.position() as u32 >= block.first
+                && matches!(&function.insts[*inst].op, Op::Call(call) if call.tail == Tail::Must)
+        });
+        places.push(CodePlace::Before(before.unwrap_or(last)));
+    }
+    places
+}
+
+#[derive(Debug, Clone, Default)]
+struct UnitProbes {
+    /// By function: where, the number that is logged, and whether it is a landing.
+    probes: BTreeMap<Func, Vec<(CodePlace, u32, bool)>>,
+    /// By number: the witness.
+    witnesses: Vec<Witness>,
+    has_landings: bool,
+    /// Functions that count their frames, and where these end.
+    deep: BTreeMap<Func, Vec<CodePlace>>,
+}
+
+/// The probes of a profile.
+#[derive(Debug, Clone)]
+pub struct ProbePlan {
+    units: BTreeMap<Object, UnitProbes>,
+}
+
+/// What a number in a unit's log means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// A witness.
+    Witness(Witness),
+    /// A landing: its depth follows.
+    Landing(Witness),
+    /// The depth of a landing.
+    Depth(u32),
+}
+
+impl ProbePlan {
+    /// What to insert into a unit of the program.
+    pub fn unit_plan(&self, object: Object, id: [u8; 16], unit: &backtrail_ir::Unit) -> UnitPlan {
+        let blocks = unit.functions.values().map(|data| data.blocks.len() as u32).sum();
+        let mut plan = UnitPlan { unit: id, blocks, ..UnitPlan::default() };
+        let Some(probes) = self.units.get(&object) else { return plan };
+        let depths = probes.witnesses.len() as u32;
+        plan.events = Some(depths + if probes.has_landings { DEPTHS } else { 0 });
+        for (&function, wanted) in &probes.probes {
+            let data = &unit.functions[function];
+            let mut inserted = Vec::new();
+            if let Some(returns) = probes.deep.get(&function) {
+                inserted.push(Probe { at: CodePlace::Entry, action: Action::Deepen });
+                inserted.extend(returns.iter().map(|&at| Probe { at, action: Action::Surface }));
+            }
+            inserted.extend(wanted.iter().map(|&(at, number, is_landing)| {
+                let action = match is_landing {
+                    true => Action::Land { number, depths },
+                    false => Action::Log { number },
+                };
+                Probe { at, action }
+            }));
+            plan.functions.push(FunctionPlan {
+                function,
+                name: unit.symbols[data.symbol].name.clone(),
+                blocks: data.blocks.len() as u32,
+                probes: inserted,
+            });
+        }
+        plan
+    }
+
+    /// What the numbers in the logs of units mean; `ids` are the units' by object.
+    pub fn meanings(&self, ids: &BTreeMap<Object, UnitId>) -> BTreeMap<UnitId, UnitMeaning> {
+        let meaning = |(object, unit): (&Object, &UnitProbes)| {
+            let mut landings = vec![false; unit.witnesses.len()];
+            for &(_, number, is_landing) in unit.probes.values().flatten() {
+                landings[number as usize] = is_landing;
+            }
+            let meaning = UnitMeaning { witnesses: unit.witnesses.clone(), landings };
+            Some((*ids.get(object)?, meaning))
+        };
+        self.units.iter().filter_map(meaning).collect()
+    }
+
+    /// How many probes there are.
+    pub fn count(&self) -> usize {
+        self.units.values().map(|unit| unit.witnesses.len()).sum()
+    }
+}
+
+/// What the numbers in a unit's log mean.
+#[derive(Debug, Clone, Default)]
+pub struct UnitMeaning {
+    witnesses: Vec<Witness>,
+    landings: Vec<bool>,
+}
+
+impl UnitMeaning {
+    /// What a number means.
+    #[inline]
+    pub fn of(&self, number: u32) -> Meaning {
+        match self.witnesses.get(number as usize) {
+            Some(&witness) if self.landings[number as usize] => Meaning::Landing(witness),
+            Some(&witness) => Meaning::Witness(witness),
+            None => Meaning::Depth(number - self.witnesses.len() as u32),
+        }
+    }
+}
