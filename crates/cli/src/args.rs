@@ -224,6 +224,31 @@ pub struct Show {
     /// Print JSON, a line each (schema backtrail.show/1).
     #[arg(long)]
     pub json: bool,
+    /// Show who was called by whom, how often, and the blocks executed there
+    /// (FILE).
+    #[arg(long, conflicts_with_all = ["json", "last", "from", "count"])]
+    pub tree: bool,
+    /// Leave out of the tree what has a smaller share of the blocks.
+    #[arg(long, value_name = "PERCENT", requires = "tree")]
+    #[arg(default_value = "0.1", value_parser = percent)]
+    pub least_share: f64,
+    /// Write the call tree as a page to DIR/index.html, complete in itself (FILE).
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "tree", "last"])]
+    pub html: Option<PathBuf>,
+    /// Hand the calls of the trace to other tools (FILE).
+    #[arg(long, value_enum, conflicts_with_all = ["json", "tree", "html", "last"])]
+    pub to: Option<TraceTarget>,
+    /// Where to [default: standard output].
+    #[arg(short, long, value_name = "OUT", requires = "to")]
+    pub output: Option<PathBuf>,
+}
+
+/// What a trace can be turned into.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum TraceTarget {
+    /// The JSON that Perfetto and Chrome's about:tracing read; a block takes a
+    /// microsecond.
+    Perfetto,
 }
 
 /// `backtrail paths`

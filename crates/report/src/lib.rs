@@ -10,12 +10,14 @@
 //! | [`paths`] | a path profile as data to be shown; text, JSON and HTML |
 //! | [`plan`] | what counting with several copies would cost; text, JSON |
 //! | [`autopsy`] | what led to a crash; text, JSON and HTML |
+//! | [`flame`] | a call tree as a page |
 //! | [`comparison`] | two profiles, compared; text |
 
 #![forbid(unsafe_code)]
 
 pub mod autopsy;
 pub mod comparison;
+pub mod flame;
 mod html;
 pub mod name;
 pub mod paths;

@@ -1,75 +1,224 @@
-//! Sets of small numbers, one per row, in one allocation.
+//! Sets of numbers, most of which are small.
+//!
+//! A set is a list of words of 64 bits that are not zero, by increasing place: what
+//! can be seen next at one place of a program is few of all its witnesses, and
+//! they are often next to each other. So a set costs what is in it, and a program
+//! of a hundred thousand places does not need a square of that.
 
-/// Rows of bits.
+use std::cmp::Ordering;
+
+/// Numbers from 64 times the first on, as bits.
+pub(crate) type Word = (u32, u64);
+
+/// Sets, by number.
 #[derive(Debug, Clone)]
 pub(crate) struct BitRows {
-    words: usize,
-    bits: Vec<u64>,
+    rows: Vec<Vec<Word>>,
 }
 
 impl BitRows {
-    /// `rows` empty sets of numbers below `universe`.
-    pub fn new(rows: usize, universe: usize) -> Self {
-        let words = universe.div_ceil(64).max(1);
-        Self { words, bits: vec![0; rows * words] }
+    /// `rows` empty sets.
+    pub fn new(rows: usize) -> Self {
+        Self { rows: vec![Vec::new(); rows] }
     }
 
-    pub fn words(&self) -> usize {
-        self.words
+    pub fn row(&self, row: usize) -> &[Word] {
+        &self.rows[row]
     }
 
-    pub fn row(&self, row: usize) -> &[u64] {
-        &self.bits[row * self.words..][..self.words]
-    }
-
-    pub fn row_mut(&mut self, row: usize) -> &mut [u64] {
-        &mut self.bits[row * self.words..][..self.words]
+    pub fn row_mut(&mut self, row: usize) -> &mut Vec<Word> {
+        &mut self.rows[row]
     }
 }
 
-pub(crate) fn insert(set: &mut [u64], bit: usize) {
-    set[bit / 64] |= 1 << (bit % 64);
+fn split(bit: usize) -> Word {
+    ((bit / 64) as u32, 1 << (bit % 64))
 }
 
-pub(crate) fn remove(set: &mut [u64], bit: usize) {
-    set[bit / 64] &= !(1 << (bit % 64));
+pub(crate) fn insert(set: &mut Vec<Word>, bit: usize) {
+    let (place, mask) = split(bit);
+    match set.binary_search_by_key(&place, |word| word.0) {
+        Ok(at) => set[at].1 |= mask,
+        Err(at) => set.insert(at, (place, mask)),
+    }
 }
 
-pub(crate) fn contains(set: &[u64], bit: usize) -> bool {
-    set.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+pub(crate) fn remove(set: &mut Vec<Word>, bit: usize) {
+    let (place, mask) = split(bit);
+    if let Ok(at) = set.binary_search_by_key(&place, |word| word.0) {
+        set[at].1 &= !mask;
+        if set[at].1 == 0 {
+            set.remove(at);
+        }
+    }
+}
+
+pub(crate) fn contains(set: &[Word], bit: usize) -> bool {
+    let (place, mask) = split(bit);
+    // Most sets have one word or two.
+    match set {
+        [] => false,
+        [word] => word.0 == place && word.1 & mask != 0,
+        _ => {
+            let found = set.binary_search_by_key(&place, |word| word.0);
+            found.is_ok_and(|at| set[at].1 & mask != 0)
+        }
+    }
 }
 
 /// Adds `other` to `set`; whether that changed it.
-pub(crate) fn unite(set: &mut [u64], other: &[u64]) -> bool {
-    let mut changed = false;
-    for (word, &more) in set.iter_mut().zip(other) {
-        changed |= more & !*word != 0;
-        *word |= more;
+pub(crate) fn unite(set: &mut Vec<Word>, other: &[Word]) -> bool {
+    if other.is_empty() || std::ptr::eq(set.as_slice(), other) {
+        return false;
     }
-    changed
+    if set.is_empty() {
+        set.extend_from_slice(other);
+        return true;
+    }
+    // Words that are there get more bits; how many are missing?
+    let (mut at, mut missing, mut changed) = (0, 0, false);
+    for &(place, bits) in other {
+        while at < set.len() && set[at].0 < place {
+            at += 1;
+        }
+        match set.get_mut(at) {
+            Some(word) if word.0 == place => {
+                changed |= bits & !word.1 != 0;
+                word.1 |= bits;
+            }
+            _ => missing += 1,
+        }
+    }
+    if missing == 0 {
+        return changed;
+    }
+    // From the end on, so that nothing is overwritten that is still needed.
+    let (mut from, mut more) = (set.len(), other.len());
+    set.resize(set.len() + missing, (0, 0));
+    let mut to = set.len();
+    while more > 0 {
+        let word = other[more - 1];
+        let order = match from {
+            0 => Ordering::Less,
+            _ => set[from - 1].0.cmp(&word.0),
+        };
+        to -= 1;
+        match order {
+            Ordering::Less => {
+                set[to] = word;
+                more -= 1;
+            }
+            Ordering::Equal => {
+                set[to] = set[from - 1];
+                from -= 1;
+                more -= 1;
+            }
+            Ordering::Greater => {
+                set[to] = set[from - 1];
+                from -= 1;
+            }
+        }
+    }
+    true
 }
 
-pub(crate) fn are_disjoint(one: &[u64], other: &[u64]) -> bool {
-    one.iter().zip(other).all(|(one, other)| one & other == 0)
+/// Whether `agrees` holds for the bits that both sets have in each word.
+fn all_shared(one: &[Word], other: &[Word], agrees: impl Fn(u32, u64) -> bool) -> bool {
+    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    // A short set against a long one: look each word up.
+    if short.len() * 8 < long.len() {
+        return short.iter().all(|&(place, bits)| {
+            match long.binary_search_by_key(&place, |word| word.0) {
+                Ok(at) => agrees(place, bits & long[at].1),
+                Err(_) => true,
+            }
+        });
+    }
+    let (mut a, mut b) = (0, 0);
+    while let (Some(&(left, bits)), Some(&(right, others))) = (one.get(a), other.get(b)) {
+        match left.cmp(&right) {
+            Ordering::Less => a += 1,
+            Ordering::Greater => b += 1,
+            Ordering::Equal => {
+                if !agrees(left, bits & others) {
+                    return false;
+                }
+                a += 1;
+                b += 1;
+            }
+        }
+    }
+    true
+}
+
+pub(crate) fn are_disjoint(one: &[Word], other: &[Word]) -> bool {
+    all_shared(one, other, |_, shared| shared == 0)
 }
 
 /// Whether two sets share nothing but perhaps `bit`.
-pub(crate) fn share_at_most(one: &[u64], other: &[u64], bit: usize) -> bool {
-    one.iter().zip(other).enumerate().all(|(number, (one, other))| {
-        let allowed = if bit / 64 == number { 1 << (bit % 64) } else { 0 };
-        one & other & !allowed == 0
+pub(crate) fn share_at_most(one: &[Word], other: &[Word], bit: usize) -> bool {
+    let (place, mask) = split(bit);
+    all_shared(one, other, |at, shared| {
+        let allowed = if at == place { mask } else { 0 };
+        shared & !allowed == 0
     })
 }
 
-pub(crate) fn ones(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    set.iter().enumerate().flat_map(|(number, &word)| {
-        let mut rest = word;
+pub(crate) fn count(set: &[Word]) -> usize {
+    set.iter().map(|(_, bits)| bits.count_ones() as usize).sum()
+}
+
+pub(crate) fn ones(set: &[Word]) -> impl Iterator<Item = usize> + '_ {
+    set.iter().flat_map(|&(place, bits)| {
+        let mut rest = bits;
         std::iter::from_fn(move || {
             let bit = rest.trailing_zeros() as usize;
             (rest != 0).then(|| {
                 rest &= rest - 1;
-                number * 64 + bit
+                place as usize * 64 + bit
             })
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn sets_are_as_those_of_a_tree() {
+        let mut random = fastrand::Rng::with_seed(8);
+        for round in 0..3000 {
+            let range = [70, 400, 5000][round % 3];
+            let mut make = |most: usize| -> BTreeSet<usize> {
+                (0..random.usize(0..most)).map(|_| random.usize(0..range)).collect()
+            };
+            let (one, other) = (make(40), make(if round % 2 == 0 { 5 } else { 200 }));
+            let of = |numbers: &BTreeSet<usize>| {
+                let mut set = Vec::new();
+                numbers.iter().rev().for_each(|&bit| insert(&mut set, bit));
+                set
+            };
+            let (mut a, b) = (of(&one), of(&other));
+            assert!(ones(&a).eq(one.iter().copied()));
+            assert_eq!(count(&b), other.len());
+            assert_eq!(are_disjoint(&a, &b), one.is_disjoint(&other));
+            let shared: Vec<usize> = one.intersection(&other).copied().collect();
+            for bit in [0, range - 1, shared.first().copied().unwrap_or(3)] {
+                assert_eq!(share_at_most(&a, &b, bit), shared.iter().all(|&it| it == bit));
+                assert_eq!(contains(&a, bit), one.contains(&bit));
+            }
+            assert_eq!(unite(&mut a, &b), !other.is_subset(&one));
+            let mut all: BTreeSet<usize> = &one | &other;
+            assert!(ones(&a).eq(all.iter().copied()));
+            assert!(a.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            for bit in other {
+                remove(&mut a, bit);
+                all.remove(&bit);
+                assert!(ones(&a).eq(all.iter().copied()));
+            }
+        }
+    }
 }

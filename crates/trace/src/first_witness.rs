@@ -22,14 +22,14 @@
 //!
 //! Leaving frames leads to a landing, all of which are witnesses.
 //!
-//! Cost: each set grows at most once per witness; a pass over a node costs one
-//! word operation per 64 witnesses and way.
+//! Cost: each set grows at most once per witness; a pass over a node costs what its
+//! ways see.
 
 use std::collections::VecDeque;
 
 use backtrail_graph::Index;
 
-use crate::bit_rows::{self, BitRows};
+use crate::bit_rows::{self, BitRows, Word};
 use crate::distribution::{Profile, Witness};
 use crate::icfg::{Icfg, Node, Routine, Way, WayKind};
 
@@ -61,22 +61,17 @@ impl FirstWitnesses {
         self.witnesses + 1
     }
 
-    /// How many words a row has.
-    pub(crate) fn words(&self) -> usize {
-        self.rows.words()
-    }
-
-    pub(crate) fn row(&self, way: Way) -> &[u64] {
+    pub(crate) fn row(&self, way: Way) -> &[Word] {
         self.rows.row(way.position())
     }
 
     /// What the entry of `routine` sees within the activation, with PASS.
-    pub(crate) fn within(&self, routine: Routine) -> &[u64] {
+    pub(crate) fn within(&self, routine: Routine) -> &[Word] {
         self.within.row(routine.position())
     }
 
     /// What can follow when `routine` returns.
-    pub(crate) fn after(&self, routine: Routine) -> &[u64] {
+    pub(crate) fn after(&self, routine: Routine) -> &[Word] {
         self.after.row(routine.position())
     }
 
@@ -114,7 +109,7 @@ struct Computation<'a> {
     witness_at: Vec<u32>,
     /// By node, within the activation.
     nodes: BitRows,
-    landings: Vec<u64>,
+    landings: Vec<Word>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -125,8 +120,8 @@ impl<'a> Computation<'a> {
         for (number, place) in profile.places().iter().enumerate() {
             witness_at[place.position()] = number as u32;
         }
-        let nodes = BitRows::new(icfg.nodes().len(), profile.places().len() + 2);
-        let mut landings = vec![0; nodes.words()];
+        let nodes = BitRows::new(icfg.nodes().len());
+        let mut landings = Vec::new();
         for &landing in icfg.landings() {
             let witness = witness_at[icfg.place_of_node(landing).position()];
             bit_rows::insert(&mut landings, witness as usize);
@@ -142,12 +137,12 @@ impl<'a> Computation<'a> {
         self.end() + 1
     }
 
-    fn entry_row(&self, routine: Routine) -> &[u64] {
+    fn entry_row(&self, routine: Routine) -> &[Word] {
         self.nodes.row(self.icfg.routines()[routine].entry.position())
     }
 
     /// Adds to `set` what `way` sees within the activation.
-    fn add_way(&self, way: Way, set: &mut [u64]) {
+    fn add_way(&self, way: Way, set: &mut Vec<Word>) {
         let witness = self.witness_at[self.icfg.place_of_way(way).position()];
         if witness != NONE {
             bit_rows::insert(set, witness as usize);
@@ -185,10 +180,10 @@ impl<'a> Computation<'a> {
         // Later nodes tend to follow earlier ones: begin at the end.
         let mut waiting: VecDeque<Node> = (0..nodes).rev().map(Node::new).collect();
         let mut is_waiting = vec![true; nodes];
-        let mut set = vec![0; self.nodes.words()];
+        let mut set = Vec::new();
         while let Some(node) = waiting.pop_front() {
             is_waiting[node.position()] = false;
-            set.fill(0);
+            set.clear();
             let witness = self.witness_at[self.icfg.place_of_node(node).position()];
             if witness != NONE {
                 bit_rows::insert(&mut set, witness as usize);
@@ -214,7 +209,7 @@ impl<'a> Computation<'a> {
     fn solve_returns(&self) -> BitRows {
         let icfg = self.icfg;
         let count = icfg.routines().len();
-        let mut after = BitRows::new(count, self.end() + 2);
+        let mut after = BitRows::new(count);
         // Who calls a routine such that its return is the caller's, too.
         let mut follows: Vec<Vec<Routine>> = vec![Vec::new(); count];
         for (routine, data) in icfg.routines().iter() {
@@ -258,7 +253,7 @@ impl<'a> Computation<'a> {
         self.solve_nodes();
         let after = self.solve_returns();
         let icfg = self.icfg;
-        let mut rows = BitRows::new(icfg.ways().len(), self.end() + 2);
+        let mut rows = BitRows::new(icfg.ways().len());
         for (way, data) in icfg.ways().iter() {
             let row = rows.row_mut(way.position());
             self.add_way(way, row);
@@ -268,9 +263,9 @@ impl<'a> Computation<'a> {
                 bit_rows::unite(row, after.row(routine.position()));
             }
         }
-        let mut within = BitRows::new(icfg.routines().len(), self.end() + 2);
+        let mut within = BitRows::new(icfg.routines().len());
         for routine in icfg.routines().indices() {
-            within.row_mut(routine.position()).copy_from_slice(self.entry_row(routine));
+            within.row_mut(routine.position()).extend_from_slice(self.entry_row(routine));
         }
         FirstWitnesses { rows, witnesses: self.end(), within, after }
     }

@@ -22,6 +22,7 @@
 //! | [`rebuild`] | from partial traces to the trace |
 //! | [`places`] | numbers and names for the blocks of a program |
 //! | [`file`](mod@file) | a trace on disk, compressed, to be read from anywhere |
+//! | [`call_tree`] | who was called by whom, in a trace |
 //!
 //! From a program to its trace:
 //!
@@ -69,6 +70,7 @@
 
 mod bit_rows;
 pub mod block_log;
+pub mod call_tree;
 pub mod distribution;
 pub mod file;
 pub mod first_witness;

@@ -94,6 +94,9 @@ impl Plan {
     }
 }
 
+/// Graphs with more nodes are not planned twice.
+const LARGE: usize = 30_000;
+
 /// The plan of one run without a limit: the cheapest of the drafts there are,
 /// which is what plans of several runs are compared with.
 pub fn plan_single_run(
@@ -110,6 +113,10 @@ pub fn plan_single_run(
     let mut by_tree = Planner::new(icfg, costs, options);
     by_tree.drafts[0].chosen.extend(tree.into_iter().map(Index::position));
     let by_tree = by_tree.finish()?;
+    // Pair by pair takes too long there.
+    if icfg.nodes().len() > LARGE {
+        return Ok(by_tree);
+    }
     let by_cuts = distribute(icfg, costs, options)?;
     let by_cuts_is_cheaper = by_cuts.cost(costs) < by_tree.cost(costs);
     Ok(if by_cuts_is_cheaper { by_cuts } else { by_tree })

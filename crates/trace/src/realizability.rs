@@ -129,7 +129,7 @@ impl<'a> Analysis<'a> {
     /// an indirect call may have hundreds.
     pub(crate) fn is_decided_by_one(&self, node: Node) -> bool {
         self.firsts.iter().any(|firsts| {
-            let mut seen = vec![0; firsts.words()];
+            let mut seen = Vec::new();
             self.icfg.ways_of(node).all(|way| {
                 let is_apart = bit_rows::are_disjoint(&seen, firsts.row(way));
                 bit_rows::unite(&mut seen, firsts.row(way));

@@ -20,13 +20,13 @@
 //!
 //! Cost: a search over the region and a cut, within one routine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use backtrail_graph::Index;
 use backtrail_graph::min_cut::{Network, UNCUTTABLE};
 use fixedbitset::FixedBitSet;
 
-use crate::bit_rows;
+use crate::bit_rows::{self, Word};
 use crate::distribution::{Costs, Profile};
 use crate::first_witness::FirstWitnesses;
 use crate::icfg::{Icfg, Node, Place, Way, WayKind};
@@ -76,11 +76,11 @@ impl Draft {
 struct Region {
     /// Nodes passed, in the order they were found.
     nodes: Vec<Node>,
-    contains: FixedBitSet,
+    contains: HashSet<Node>,
     /// First witnesses known to [`Draft::firsts`], and END.
-    hits: Vec<u64>,
+    hits: Vec<Word>,
     /// First witnesses chosen since.
-    new_hits: FixedBitSet,
+    new_hits: BTreeSet<Place>,
 }
 
 struct Separator<'a> {
@@ -136,12 +136,12 @@ impl Separator<'_> {
         if self.are_apart(&one, &other) {
             return;
         }
-        let at = pair.node.position();
+        let at = pair.node;
         for (way, region) in [(pair.one, &one), (pair.other, &other)] {
-            if region.contains.contains(at) {
+            if region.contains.contains(&at) {
                 // What was cut for the first may have cut the second.
                 let region = self.region(way);
-                if region.contains.contains(at) {
+                if region.contains.contains(&at) {
                     let cut = self.cut(way, &region, |node| node == pair.node, |_| false);
                     for place in cut.map(|(_, places)| places).unwrap_or_default() {
                         self.add(place);
@@ -153,12 +153,12 @@ impl Separator<'_> {
         if self.are_apart(&one, &other) {
             return;
         }
-        let leads_back = one.contains.contains(at) || other.contains.contains(at);
+        let leads_back = one.contains.contains(&at) || other.contains.contains(&at);
         let cuts =
             [(pair.one, &one, &other), (pair.other, &other, &one)].map(|(way, region, against)| {
                 let end = self.draft.firsts.end();
                 let shared = |node: Node| {
-                    against.contains.contains(node.position())
+                    against.contains.contains(&node)
                         || (self.icfg.is_stop(node) && bit_rows::contains(&against.hits, end))
                 };
                 let shared_way = |way: Way| !self.way_is_apart(way, against);
@@ -185,7 +185,9 @@ impl Separator<'_> {
     fn hit(&self, place: Place, region: &mut Region) {
         match self.draft.known.witness(place) {
             Some(witness) => bit_rows::insert(&mut region.hits, witness.position()),
-            None => region.new_hits.insert(place.position()),
+            None => {
+                region.new_hits.insert(place);
+            }
         }
     }
 
@@ -199,7 +201,7 @@ impl Separator<'_> {
         let firsts = &self.draft.firsts;
         let data = self.icfg.ways()[way];
         let routine = self.icfg.nodes()[data.from].routine;
-        let mut meet = |set: &[u64]| {
+        let mut meet = |set: &[Word]| {
             bit_rows::unite(&mut region.hits, set);
             bit_rows::remove(&mut region.hits, firsts.pass());
         };
@@ -250,9 +252,9 @@ impl Separator<'_> {
     fn empty_region(&self) -> Region {
         Region {
             nodes: Vec::new(),
-            contains: FixedBitSet::with_capacity(self.icfg.nodes().len()),
-            hits: vec![0; self.draft.firsts.words()],
-            new_hits: FixedBitSet::with_capacity(self.icfg.place_count()),
+            contains: HashSet::new(),
+            hits: Vec::new(),
+            new_hits: BTreeSet::new(),
         }
     }
 
@@ -260,7 +262,7 @@ impl Separator<'_> {
         let mut region = self.empty_region();
         let mut waiting: Vec<Node> = self.pass(way, &mut region).into_iter().collect();
         while let Some(node) = waiting.pop() {
-            if region.contains.put(node.position()) {
+            if !region.contains.insert(node) {
                 continue;
             }
             region.nodes.push(node);

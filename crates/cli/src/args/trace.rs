@@ -41,6 +41,13 @@ pub struct Trace {
     /// Tell on standard error what was planned and what it cost.
     #[arg(long)]
     pub explain: bool,
+    /// Run nothing: print what plans of one to six runs, and with limits, would
+    /// cost on the run that FILE profiles, and what none can stay below.
+    #[arg(long, requires = "weights")]
+    pub costs: bool,
+    /// Keep the variants of the runs in this folder.
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub keep: Option<PathBuf>,
     /// An executable built by Backtrail, or any at all with breakpoints.
     pub program: PathBuf,
     /// The program's own arguments.

@@ -1,6 +1,7 @@
 //! `backtrail show`: walks the blocks that a run executed, in order: a trace file,
 //! or the records of a block log.
 
+mod calls;
 mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -62,9 +63,20 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
     };
     let mut out = BufWriter::new(io::stdout().lock());
     if args.record.is_file() {
-        trace::run(args, filter.as_ref(), &mut out)?;
+        match (args.tree, &args.html, args.to) {
+            (true, ..) => calls::tree(args, filter.as_ref(), &mut out)?,
+            (_, Some(folder), _) => calls::page(args, folder, &mut out)?,
+            (.., Some(args::TraceTarget::Perfetto)) => calls::perfetto(args, &mut out)?,
+            _ => trace::run(args, filter.as_ref(), &mut out)?,
+        }
         out.flush()?;
         return Ok(0);
+    }
+    if args.tree || args.html.is_some() || args.to.is_some() {
+        anyhow::bail!(Unreadable(format!(
+            "{} is not a trace file; make one with 'backtrail trace'",
+            args.record.display()
+        )));
     }
     let (processes, _) = read_processes(&args.record)?;
     let mut opened = Vec::new();

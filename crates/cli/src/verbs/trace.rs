@@ -4,7 +4,9 @@
 //! a trace file comes out ([`backtrail_trace::file`](mod@backtrail_trace::file)).
 
 pub mod breakpoint;
+mod costs;
 mod log;
+mod merge;
 mod weights;
 mod witnesses;
 

@@ -3,8 +3,9 @@
 //! An edge has a place at its source's end if it is the only way out, or at its
 //! target's start if it is the only way in; every other edge gets a block of its
 //! own. Probes of one place keep the plan's order, and where places coincide,
-//! what comes first in time is inserted first: the function's entry, edges, what
-//! follows an instruction, what precedes one.
+//! what comes first in time is inserted first: the function's entry, edges at the
+//! start of their target, what follows an instruction, what precedes one, edges at
+//! the end of their source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,7 +136,14 @@ pub fn locate<'m>(
     };
     let order = |at: Place| match at {
         Place::Block(_) | Place::Entry => 0,
-        Place::Edge { .. } => 1,
+        Place::Edge { from, to } => {
+            let edge = BlockEdge { from: from.position() as u32, to: to.position() as u32 };
+            match rooms.get(&edge) {
+                // Behind everything else in the block.
+                Some(Room::End(_)) => 4,
+                _ => 1,
+            }
+        }
         Place::After(_) => 2,
         Place::Before(_) => 3,
     };

@@ -406,6 +406,8 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         let name = |symbol: Sym| unit.symbols[symbol].name.as_str();
         let mut behaviour = match *target {
             Target::Unseen(symbol) => (self.behaviour)(name(symbol), traits),
+            // What remembers where it was called does nothing else.
+            Target::Taken { .. } if traits.returns_twice => (self.behaviour)("", traits),
             Target::Taken { arguments } => match self.pointers {
                 Some(pointers) => Behaviour { returns: !traits.no_return, ..pointers },
                 None if self.targets.taken_with(arguments).next().is_some() => return None,

@@ -65,6 +65,9 @@ struct Chooser {
 
 const NO_PROFILE: u32 = u32::MAX;
 
+/// Tables of so many entries at most have all ways of their predicate.
+const SMALL_TABLE: usize = 16;
+
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     witness: u32,
@@ -278,14 +281,14 @@ impl Choosers {
         let ways: Vec<Way> = icfg.ways_of(node).collect();
         let (first, last) = (ways[0].position() as u32, ways[ways.len() - 1].position() as u32);
         let decides_all = |firsts: &FirstWitnesses| {
-            let mut seen = vec![0; firsts.words()];
+            let mut seen = Vec::new();
             ways.iter().all(|&way| {
                 let is_apart = bit_rows::are_disjoint(&seen, firsts.row(way));
                 bit_rows::unite(&mut seen, firsts.row(way));
                 is_apart
             })
         };
-        let size = |firsts: &FirstWitnesses, way: Way| bit_rows::ones(firsts.row(way)).count();
+        let size = |firsts: &FirstWitnesses, way: Way| bit_rows::count(firsts.row(way));
         // Of the profiles that decide, the one with the smallest table.
         let found = analysis.firsts().iter().enumerate().filter(|(_, it)| decides_all(it));
         let found = found.min_by_key(|(_, firsts)| {
@@ -298,9 +301,11 @@ impl Choosers {
             }
             Some((profile, firsts)) => {
                 let other = *ways.iter().max_by_key(|&&way| size(firsts, way)).unwrap_or(&ways[0]);
+                // If all is little, nothing has to be looked for elsewhere.
+                let all: usize = ways.iter().map(|&way| size(firsts, way)).sum();
                 let entries: Vec<Entry> = ways
                     .iter()
-                    .filter(|&&way| way != other)
+                    .filter(|&&way| way != other || all <= SMALL_TABLE)
                     .flat_map(|&way| {
                         let row = bit_rows::ones(firsts.row(way));
                         row.map(move |bit| {

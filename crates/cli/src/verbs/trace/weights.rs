@@ -28,7 +28,7 @@ impl Counted {
         Self { blocks, edges }
     }
 
-    fn counted(unit: &Unit, func: Func, weights: &Weights) -> Self {
+    fn of_run(unit: &Unit, func: Func, weights: &Weights) -> Self {
         let (entries, edges) = weights.get(unit, func);
         let edges =
             edges.into_iter().map(|((from, to), count)| ((from as usize, to as usize), count));
@@ -64,7 +64,7 @@ pub fn place_weights(
     for &(object, func) in graph.functions.values().flatten() {
         let Some(unit) = program.unit(object) else { continue };
         let counted = match weights {
-            Some(weights) => Counted::counted(unit, func, weights),
+            Some(weights) => Counted::of_run(unit, func, weights),
             None => Counted::guessed(unit, func),
         };
         known.insert((object, func), counted);

@@ -1,0 +1,236 @@
+//! A trace put together from what witnesses saw is that of a log of every block:
+//! for edges and nodes, one run and several, every strategy, with a limit.
+
+mod profile_program;
+
+use std::process::Output;
+
+use profile_program::{BACKTRAIL, Program, fixture};
+use serde_json::Value;
+
+fn source(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace/");
+    std::fs::read_to_string(format!("{folder}{name}")).unwrap()
+}
+
+/// A trace as `show --json` tells it.
+#[derive(Debug, PartialEq)]
+struct Trace {
+    /// By thread: function and block of each step.
+    threads: Vec<Vec<(String, String)>>,
+    /// By thread: why it is not known what followed.
+    unknown: Vec<Option<String>>,
+    incomplete: Option<String>,
+}
+
+struct Traced {
+    output: Output,
+    trace: Option<Trace>,
+}
+
+fn trace(program: &Program, options: &[&str], arguments: &[&str]) -> Traced {
+    let file = program.path("program.bttrace");
+    let _ = std::fs::remove_file(&file);
+    let mut command = program.command("setarch");
+    command.args(["-R", BACKTRAIL, "trace"]).args(options).args(["./program", "--"]);
+    let output = command.args(arguments).output().unwrap();
+    let trace = file.exists().then(|| {
+        let shown = program.backtrail(&["show", "--json", "program.bttrace"]);
+        let mut lines = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let header = lines.next().unwrap();
+        let rows = header["threads"].as_array().unwrap();
+        let mut threads = vec![Vec::new(); rows.len()];
+        for row in lines {
+            let thread = row["thread"].as_u64().unwrap() as usize - 1;
+            let word = |name: &str| row[name].as_str().unwrap().to_owned();
+            threads[thread].push((word("function"), word("block")));
+        }
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let unknown = rows.iter().map(|row| text(&row["unknown"])).collect();
+        Trace { threads, unknown, incomplete: text(&header["incomplete"]) }
+    });
+    Traced { output, trace }
+}
+
+/// Traces a program in several ways, all of which must tell the same; gives what.
+#[track_caller]
+fn equal(program: &Program, ways: &[&[&str]], arguments: &[&str]) -> Trace {
+    let logged = trace(program, &["--strategy", "log"], arguments);
+    let expected = logged.trace.expect("the log is a trace");
+    assert!(expected.threads.iter().map(Vec::len).sum::<usize>() > 3);
+    for options in ways {
+        let found = trace(program, options, arguments);
+        let message = String::from_utf8_lossy(&found.output.stderr);
+        assert_eq!(found.output.status, logged.output.status, "{options:?}: {message}");
+        assert_eq!(found.output.stdout, logged.output.stdout, "{options:?}");
+        let trace = found.trace.unwrap_or_else(|| panic!("{options:?}: {message}"));
+        for (thread, (found, wanted)) in trace.threads.iter().zip(&expected.threads).enumerate() {
+            let first = found.iter().zip(wanted).position(|(found, wanted)| found != wanted);
+            assert_eq!(first, None, "{options:?}: thread {thread}");
+            assert_eq!(found.len(), wanted.len(), "{options:?}: thread {thread}");
+        }
+        assert_eq!(trace, expected, "{options:?}");
+    }
+    expected
+}
+
+const SOME: [&[&str]; 4] = [
+    &[],
+    &["--witness", "node"],
+    &["--runs", "2", "--strategy", "function"],
+    &["--runs", "3", "--witness", "node"],
+];
+
+#[test]
+fn every_strategy_kind_and_number_of_runs() {
+    let program = Program::c(&source("pointers.c"), &["-O1"]);
+    let mut ways = vec![
+        vec!["--strategy", "single"],
+        vec!["--strategy", "single", "--witness", "node"],
+        vec!["--limit", "4"],
+        vec!["--limit", "6", "--witness", "node", "--runs", "2"],
+    ];
+    for runs in ["1", "2", "4", "6"] {
+        for strategy in ["fine", "function", "grouped"] {
+            for witness in ["edge", "node"] {
+                let way = ["--runs", runs, "--strategy", strategy, "--witness", witness];
+                ways.push(way.to_vec());
+            }
+        }
+    }
+    let ways: Vec<&[&str]> = ways.iter().map(|way| &way[..]).collect();
+    equal(&program, &ways, &[]);
+}
+
+#[test]
+fn frames_that_are_left_by_jumps() {
+    for level in ["-O0", "-O2"] {
+        equal(&Program::c(&source("jumps.c"), &[level]), &SOME, &[]);
+    }
+}
+
+#[test]
+fn pointers_and_computed_jumps() {
+    for level in ["-O0", "-O2"] {
+        equal(&Program::c(&source("pointers.c"), &[level]), &SOME, &[]);
+    }
+}
+
+#[test]
+fn exceptions_and_virtual_calls() {
+    for level in ["-O0", "-O2"] {
+        equal(&Program::cxx(&source("unwinding.cc"), &[level]), &SOME, &[]);
+    }
+    equal(&Program::cxx(&fixture("shapes.cc"), &["-O1", "-std=c++20"]), &SOME[..1], &[]);
+}
+
+#[test]
+fn threads_have_traces_of_their_own() {
+    for level in ["-O0", "-O2"] {
+        let program = Program::c(&source("threads.c"), &[level, "-pthread"]);
+        let found = equal(&program, &SOME, &[]);
+        assert_eq!(found.threads.len(), 4, "{level}");
+    }
+}
+
+#[test]
+fn handlers_of_signals_that_are_raised() {
+    equal(&Program::c(&source("signals.c"), &["-O1"]), &SOME, &[]);
+}
+
+#[test]
+fn runs_that_end_in_the_middle() {
+    for level in ["-O0", "-O2"] {
+        let program = Program::c(&source("endings.c"), &[level]);
+        for way in ["return", "exit", "_exit"] {
+            let found = equal(&program, &SOME, &[way]);
+            assert_eq!(found.unknown, [None], "{way}");
+        }
+        // What was recorded is kept, and what it does not decide is not guessed.
+        for way in ["kill", "crash"] {
+            let logged = trace(&program, &["--strategy", "log"], &[way]);
+            let expected = logged.trace.unwrap();
+            for options in SOME {
+                let found = trace(&program, options, &[way]);
+                assert_eq!(found.output.status, logged.output.status, "{way} {options:?}");
+                let trace = found.trace.unwrap();
+                assert!(trace.unknown[0].is_some(), "{way} {options:?}");
+                let (found, wanted) = (&trace.threads[0], &expected.threads[0]);
+                // What follows for certain may be more than what was executed.
+                let shared = found.len().min(wanted.len());
+                assert_eq!(found[..shared], wanted[..shared], "{way} {options:?}");
+                assert!(found.len() < wanted.len() + 4, "{way} {options:?}: {}", found.len());
+                assert!(found.len() * 2 > wanted.len(), "{way} {options:?}: {}", found.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn larger_programs() {
+    equal(&Program::c(&fixture("words.c"), &["-O2"]), &SOME, &["9"]);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/oracle/control.c");
+    let control = std::fs::read_to_string(path).unwrap();
+    equal(&Program::c(&control, &["-O1"]), &SOME, &["one", "two"]);
+}
+
+#[test]
+fn weights_of_a_profile_change_costs_and_not_the_trace() {
+    let program = Program::c(&source("pointers.c"), &["-O1"]);
+    program.backtrail(&["profile", "./program"]);
+    let weights = ["--weights", "program.btprof"];
+    let several = ["--runs", "3", "--weights", "program.btprof"];
+    equal(&program, &[&weights, &several], &[]);
+}
+
+/// Ends otherwise in one of several runs: the one that makes the folder.
+const CHANGING: &str = r#"
+#include <stdlib.h>
+#include <sys/stat.h>
+int main(int count, char **words) {
+    int sum = 0;
+    for (int i = 0; i < count + 5; i++) {
+        if (i % 2) sum += words[0][0]; else sum ^= 1;
+    }
+    if (mkdir("made", 0700) == 0) exit(sum == 0);
+    return sum == 0;
+}
+"#;
+
+#[test]
+fn runs_that_differ_are_told() {
+    let program = Program::c(CHANGING, &["-O1"]);
+    let options = ["--runs", "3", "--isolate", "none", "--strategy", "fine"];
+    let found = trace(&program, &options, &[]);
+    let message = String::from_utf8_lossy(&found.output.stderr);
+    assert_eq!(found.output.status.code(), Some(4), "{message}");
+    assert!(message.contains("diverged behind") && message.contains("of main"), "{message}");
+    assert!(found.trace.is_none(), "nothing that could be taken for a trace");
+}
+
+/// A child that goes on where its parent was.
+const FORKING: &str = r#"
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) static int sum(int n) { int s = 0; while (n-- > 0) s += n & 3; return s; }
+int main(void) {
+    int before = sum(5), status = 0;
+    pid_t child = fork();
+    if (child == 0) _exit(sum(7) + before & 15);
+    waitpid(child, &status, 0);
+    printf("%d\n", WEXITSTATUS(status) + sum(3));
+    return 0;
+}
+"#;
+
+#[test]
+fn what_a_fork_does_is_said_to_be_missing() {
+    let program = Program::c(FORKING, &["-O1"]);
+    let logged = trace(&program, &["--strategy", "log"], &[]).trace.unwrap();
+    let found = trace(&program, &[], &[]);
+    assert_eq!(found.output.status.code(), Some(0));
+    let found = found.trace.unwrap();
+    assert!(found.incomplete.unwrap().contains("is a fork"));
+    assert_eq!((found.threads.len(), logged.threads.len()), (1, 2));
+}
