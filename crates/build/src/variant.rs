@@ -320,7 +320,7 @@ fn derive_file(
     let is_library = carried.kind == Kind::SharedLibrary;
     let is_static = carried.needed.is_empty();
     let mut options = options.to_vec();
-    let has_runtime = matches!(scheme, Scheme::Log | Scheme::Counting(_));
+    let has_runtime = matches!(scheme, Scheme::Log | Scheme::Logging(_) | Scheme::Counting(_));
     if has_runtime && !is_library && !is_static {
         options.push("--export-dynamic-symbol=__backtrail_*".to_owned());
     }

@@ -175,6 +175,21 @@ fn larger_programs() {
 }
 
 #[test]
+fn a_library_of_the_programs_own() {
+    let library = "__attribute__((noinline)) static int step(int n) { return n & 1 ? 3 * n + 1 : n / 2; }\n\
+                   int walk(int n, int (*each)(int)) { int s = 0; while (n > 1) { n = step(n); \
+                   s += each(n); } return s; }\n";
+    let main = "#include <stdio.h>\nint walk(int, int (*)(int));\n\
+                static int odd(int n) { if (n % 3) return 1; return 0; }\n\
+                int main(void) { printf(\"%d\\n\", walk(27, odd) + walk(6, odd)); return 0; }\n";
+    let program = Program::of_files(&[("program.c", main), ("walk.c", library)]);
+    program.backtrail(&["cc", "-O1", "-shared", "-fPIC", "-o", "libwalk.so", "walk.c"]);
+    let words = ["cc", "-O1", "-o", "program", "program.c", "-L.", "-lwalk", "-Wl,-rpath,$ORIGIN"];
+    program.backtrail(&words);
+    equal(&program, &SOME, &[]);
+}
+
+#[test]
 fn weights_of_a_profile_change_costs_and_not_the_trace() {
     let program = Program::c(&source("pointers.c"), &["-O1"]);
     program.backtrail(&["profile", "./program"]);
