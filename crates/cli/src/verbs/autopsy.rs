@@ -286,7 +286,7 @@ impl Examiner<'_> {
             if remark.is_none() && !model.unclear.is_empty() {
                 let lines: Vec<String> = model.unclear.iter().map(u32::to_string).collect();
                 remark = Some(format!(
-                    "it is at one of the lines {} (without -g nothing tells which)",
+                    "it is at one of the lines {} (no debug information tells which)",
                     lines.join(", ")
                 ));
             }
