@@ -12,9 +12,13 @@
 //! alone, modulo 2^64. How wide fields are, and what they mean, is the business
 //! of the scheme that planned the probes.
 //!
+//! Behind these words a record may have others, for marks: bytes or bits that are 0
+//! when the function is entered, and set as the activation comes to what they stand
+//! for.
+//!
 //! A ring of numbers and an index was tried first: the end of a path took four to
 //! six instructions and the entry of a function two. Here the end of a path takes
-//! one, if the record has one word, and three for two; the entry takes one.
+//! one, if the record has one word, and three for two; the entry takes one or none.
 
 /// Bytes of a word.
 pub const WORD_BYTES: u64 = 8;

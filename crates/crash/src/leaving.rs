@@ -8,10 +8,11 @@
 //! ([`RETURNING`]). A call by address may if anything unseen is called at all, and
 //! so may a function of the C library that calls back ([`CALLING_BACK`]).
 //!
-//! Two things are everywhere, as they come with a signal: threads that are
-//! cancelled, and handlers that jump. Where a program mentions both handlers and
-//! jumps, activations may end anywhere. A library that does this behind the
-//! program's back is not thought of.
+//! Some things happen anywhere: threads are cancelled, handlers of signals jump, and
+//! in the child of a `fork` there is nothing left of the other threads. Where a
+//! program mentions both handlers and jumps, or both threads and forks, activations
+//! may end anywhere. A library that does this behind the program's back is not
+//! thought of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +42,10 @@ const JUMPS: [&str; 9] = [
 const HANDLERS: [&str; 7] =
     ["signal", "sigaction", "bsd_signal", "sysv_signal", "__sysv_signal", "sigset", "sigvec"];
 
+/// What makes a process of one thread, and what makes a thread.
+const FORKS: [&str; 5] = ["fork", "__fork", "_Fork", "daemon", "forkpty"];
+const THREADS: [&str; 2] = ["pthread_create", "thrd_create"];
+
 /// What is known of a module.
 #[derive(Debug, Clone)]
 pub struct LeavingCalls {
@@ -58,7 +63,9 @@ impl LeavingCalls {
             let mut symbols = units.iter().flat_map(|unit| unit.symbols.values());
             symbols.any(|it| names.contains(&&it.name[..]))
         };
-        let everywhere = mentions(&["pthread_cancel"]) || mentions(&JUMPS) && mentions(&HANDLERS);
+        let everywhere = mentions(&["pthread_cancel"])
+            || mentions(&JUMPS) && mentions(&HANDLERS)
+            || mentions(&FORKS) && mentions(&THREADS);
         let mut leaves: Vec<Vec<bool>> =
             units.iter().map(|unit| vec![false; unit.functions.len()]).collect();
         let mut changed = true;
@@ -172,4 +179,68 @@ fn body_of(unit: &Unit, symbol: Sym) -> Option<Func> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Functions that each make one call, and `main` that calls them all.
+    fn unit(extra: &str) -> Unit {
+        let text = format!(
+            r#"
+            unit "a.c"
+            s0 = function f0 "main" external
+            s1 = function f1 "quiet" internal
+            s2 = function f2 "loud" internal
+            s3 = function f3 "sorting" internal
+            s4 = function f4 "pointing" internal
+            s5 = declare "malloc" external
+            s6 = declare "{extra}" external
+            s7 = declare "qsort" external
+            function f0 s0 parameters 1 {{
+            b0:
+              i0 = call s1 ()
+              i1 = call s2 ()
+              i2 = call s3 ()
+              i3 = call s4 ()
+              i4 return (0)
+            }}
+            function f1 s1 parameters 0 {{ b0: i0 = call s5 (1) i1 return (0) }}
+            function f2 s2 parameters 0 {{ b0: i0 = call s6 (1) i1 return (0) }}
+            function f3 s3 parameters 0 {{ b0: i0 = call s7 (1) i1 return (0) }}
+            function f4 s4 parameters 1 {{ b0: i0 = call indirect (p0) i1 return (0) }}
+            "#
+        );
+        backtrail_ir::text::parse(&text).unwrap()
+    }
+
+    /// The calls of `main` that may leave; none if anything may.
+    fn leaving(unit: &Unit, is_executable: bool) -> Option<Vec<usize>> {
+        match LeavingCalls::new(&[unit], is_executable).of(0, Func::new(0)) {
+            Leaving::Everywhere => None,
+            Leaving::Calls(calls) => Some(calls.iter().map(|it| it.position()).collect()),
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_may_leave_and_the_c_library_returns() {
+        assert_eq!(leaving(&unit("printf"), true), Some(vec![]));
+        // Then so may what is called by address.
+        assert_eq!(leaving(&unit("longjmp"), true), Some(vec![1, 2, 3]));
+        assert_eq!(leaving(&unit("something"), true), Some(vec![1, 2, 3]));
+        // Whoever uses a library may give it any address.
+        assert_eq!(leaving(&unit("printf"), false), Some(vec![2, 3]));
+    }
+
+    #[test]
+    fn some_things_happen_anywhere() {
+        assert_eq!(leaving(&unit("pthread_cancel"), true), None);
+        let both = [unit("siglongjmp"), unit("sigaction")];
+        let of_both = LeavingCalls::new(&[&both[0], &both[1]], true);
+        assert!(matches!(of_both.of(1, Func::new(1)), Leaving::Everywhere));
+        let both = [unit("fork"), unit("pthread_create")];
+        let of_both = LeavingCalls::new(&[&both[0], &both[1]], true);
+        assert!(matches!(of_both.of(0, Func::new(1)), Leaving::Everywhere));
+    }
 }
