@@ -172,7 +172,12 @@ pub fn page(rows: &[Row], missing: &[String]) -> String {
         }
         let _ = writeln!(page, "## {level}\n\nPercent more instructions than the original:\n");
         write_table(&mut page, &instructions(&rows));
-        let _ = writeln!(page, "Percent more user time, least of all rounds:\n");
+        let rounds = rows.iter().map(|row| row.of(Variant::Original).user.len()).min();
+        let rounds = match rounds.unwrap_or_default() {
+            1 => "of one round, so with all the noise of the machine".to_owned(),
+            count => format!("the least of {count} rounds"),
+        };
+        let _ = writeln!(page, "Percent more user time, {rounds}:\n");
         write_table(&mut page, &times(&rows));
         let _ = writeln!(page, "The greatest resident set, kB more:\n");
         write_table(&mut page, &memory(&rows));
