@@ -7,6 +7,7 @@
 
 pub mod anatomy;
 pub mod autofdo;
+pub mod breakpoints;
 pub mod build;
 pub mod commands;
 pub mod cost;
@@ -23,6 +24,8 @@ use clap::Subcommand;
 pub enum Bench {
     /// Compiling against plain clang, what is carried, deriving a variant
     Build(build::Options),
+    /// Breakpoints a second, with a stop for each and with a handler in the program
+    Breakpoints(breakpoints::Options),
     /// Path profiles against clang's counters: instructions, time, memory
     Profile(profile::Options),
     /// The build that a profile makes possible: instructions and time
@@ -37,6 +40,7 @@ pub enum Bench {
 pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Build(options) => build::run(options),
+        Bench::Breakpoints(options) => breakpoints::run(options),
         Bench::Profile(options) => profile::run(options),
         Bench::Autofdo(options) => autofdo::run(options),
         Bench::Crash(options) => crash::run(options),

@@ -15,6 +15,7 @@ pub mod breakpoints;
 mod children;
 mod displaced;
 mod frames;
+mod in_process;
 pub mod launch;
 mod scratch;
 pub mod single_step;

@@ -15,6 +15,15 @@ use backtrail_trace::machine_graph::{MachineGraph, Recorder};
 use backtrail_trace::planning::{Options, Plan, Strategy, distribute};
 use backtrail_trace::rebuild::{Ending, Event, Outcome, Rebuild, Tables};
 
+/// Who takes a breakpoint.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    /// The tracer.
+    Stops,
+    /// A handler in the program.
+    Handler,
+}
+
 struct Program {
     path: PathBuf,
     arguments: Vec<OsString>,
@@ -52,7 +61,13 @@ impl Program {
 
     /// The blocks that a plan's runs tell, how the trace ended, and the stops of
     /// each run.
-    fn trace(&self, graph: &MachineGraph, plan: &Plan) -> (Vec<u32>, Option<Outcome>, Vec<u64>) {
+    fn trace(
+        &self,
+        graph: &MachineGraph,
+        plan: &Plan,
+        how: How,
+    ) -> (Vec<u32>, Option<Outcome>, Vec<u64>) {
+        let folder = tempfile::tempdir().unwrap();
         let mut traces = Vec::new();
         let mut stops = Vec::new();
         for profile in &plan.profiles {
@@ -62,14 +77,19 @@ impl Program {
                 Breakpoints { code: &self.code, blocks: &blocks, is_landing: &is_landing };
             let mut events: Vec<Event> = Vec::new();
             let mut ending = Ending::Cut;
-            let ran = breakpoints.run(&mut self.start(), |stop| {
+            let mut visit = |stop: Stop<'_>| {
                 let event = recorder.event(&stop);
                 if matches!(stop, Stop::Ending(_)) {
                     ending = if event.is_some() { Ending::Whole } else { Ending::Cut };
                 }
                 events.extend(event);
                 Ok(())
-            });
+            };
+            let mut tracee = self.start();
+            let ran = match how {
+                How::Stops => breakpoints.run(&mut tracee, &mut visit),
+                How::Handler => breakpoints.run_in_process(&mut tracee, folder.path(), &mut visit),
+            };
             stops.push(ran.unwrap().stops);
             traces.push((events.into_iter(), ending));
         }
@@ -102,25 +122,40 @@ fn check(program: &Program, plans: &[(usize, Strategy, Option<usize>)]) -> usize
     let (expected, _) = program.step();
     let mut counts = vec![0u64; program.code.blocks.len()];
     expected.iter().for_each(|&block| counts[block as usize] += 1);
+    // These look at their own memory map, in which a handler shows.
+    let hows: &[How] = match &name[..] {
+        "grep" | "diff" => &[How::Stops],
+        _ => &[How::Stops, How::Handler],
+    };
     for &(runs, strategy, limit) in plans {
         let costs = graph.costs(&program.code, &graph.guessed_weights(&program.code));
         let options = Options { runs, strategy, limit, trials: 0 };
         let plan = distribute(&graph.icfg, &costs, options).unwrap();
-        let (blocks, outcome, stops) = program.trace(&graph, &plan);
-        println!(
-            "{name}: {} blocks executed, {runs} runs, stops {stops:?}, {} computed jumps assumed \
+        for &how in hows {
+            let (blocks, outcome, stops) = program.trace(&graph, &plan, how);
+            println!(
+                "{name}: {} blocks executed, {runs} runs, stops {stops:?}, {} computed jumps assumed \
              to be calls",
-            expected.len(),
-            program.code.open_jumps.len(),
-        );
-        let common = blocks.iter().zip(&expected).take_while(|(one, other)| one == other).count();
-        assert_eq!(common, expected.len(), "{name}, {options:?}: the same up to there");
-        assert_eq!(blocks.len(), expected.len(), "{name}, {options:?}");
-        assert_eq!(outcome, Some(Outcome::Whole), "{name}, {options:?}");
-        for (profile, &stops) in plan.profiles.iter().zip(&stops) {
-            let blocks = profile.places().iter().filter_map(|&place| graph.block_of(place));
-            let predicted: u64 = blocks.map(|block| counts[block]).sum();
-            assert_eq!(stops, predicted, "{name}, {options:?}: stops made and predicted");
+                expected.len(),
+                program.code.open_jumps.len(),
+            );
+            let common =
+                blocks.iter().zip(&expected).take_while(|(one, other)| one == other).count();
+            assert_eq!(
+                common,
+                expected.len(),
+                "{name}, {options:?}, {how:?}: the same up to there"
+            );
+            assert_eq!(blocks.len(), expected.len(), "{name}, {options:?}, {how:?}");
+            assert_eq!(outcome, Some(Outcome::Whole), "{name}, {options:?}, {how:?}");
+            for (profile, &stops) in plan.profiles.iter().zip(&stops) {
+                let blocks = profile.places().iter().filter_map(|&place| graph.block_of(place));
+                let predicted: u64 = blocks.map(|block| counts[block]).sum();
+                assert_eq!(
+                    stops, predicted,
+                    "{name}, {options:?}, {how:?}: stops made and predicted"
+                );
+            }
         }
         if let Some(limit) = limit {
             let always = costs.forced().len();

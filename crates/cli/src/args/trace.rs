@@ -38,6 +38,10 @@ pub struct Trace {
     /// `program CODE` or `program signal NUMBER`.
     #[arg(long, value_name = "FILE")]
     pub status: Option<PathBuf>,
+    /// Let the program take breakpoints itself, by a handler that is put into it:
+    /// several times as fast; not for programs that use SIGTRAP.
+    #[arg(long)]
+    pub in_process: bool,
     /// Tell on standard error what was planned and what it cost.
     #[arg(long)]
     pub explain: bool,

@@ -42,6 +42,9 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
     if args.witness == Witness::Breakpoint {
         return breakpoint::collect(&breakpoints(args, quiet)?, &output);
     }
+    if args.in_process {
+        anyhow::bail!(Usage("--in-process is for --witness breakpoint".to_owned()));
+    }
     let program = TracedProgram::read(&args.program)?;
     let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
@@ -71,6 +74,7 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
         runs: if single { 1 } else { usize::from(args.runs) },
         strategy,
         limit: args.limit,
+        in_process: args.in_process,
         running: &args.running,
         explain: args.explain,
         quiet,

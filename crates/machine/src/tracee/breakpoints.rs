@@ -112,7 +112,7 @@ impl Breakpoints<'_> {
     }
 
     /// Writes slots and breakpoints.
-    fn place(&self, tracee: &Tracee) -> Result<Placed, Error> {
+    pub(super) fn place(&self, tracee: &Tracee) -> Result<Placed, Error> {
         let (Some(first), Some(last)) = (self.code.blocks.first(), self.code.blocks.last()) else {
             return Err(tracee.wrong("it has no code"));
         };
@@ -157,7 +157,7 @@ impl Breakpoints<'_> {
     }
 }
 
-struct Placed {
+pub(super) struct Placed {
     /// Where code begins.
     start: u64,
     /// By distance from there: the breakpoint.
@@ -168,6 +168,14 @@ struct Placed {
 }
 
 impl Placed {
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.numbers.iter().copied()
+    }
+
     #[inline]
     fn number(&self, address: u64) -> Option<usize> {
         let number = *self.numbers.get(usize::try_from(address.checked_sub(self.start)?).ok()?)?;

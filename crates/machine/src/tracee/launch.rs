@@ -56,6 +56,7 @@ pub struct Tracee {
     pub(super) threads: Vec<Pid>,
     /// Memory for code, within reach of its own.
     pub(super) scratch: u64,
+    pub(super) scratch_size: u64,
     pub(super) is_gone: bool,
 }
 
@@ -131,6 +132,7 @@ impl Launch<'_> {
             },
             threads: Vec::new(),
             scratch: 0,
+            scratch_size: 0,
             is_gone: false,
         };
         let options = ptrace::Options::PTRACE_O_EXITKILL

@@ -6,6 +6,7 @@
 
 use std::fs;
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
@@ -16,38 +17,51 @@ use crate::Error;
 use crate::code::Code;
 
 /// The longest slot: an instruction of 15 bytes, two jumps and a word.
-pub(super) const SLOT: u64 = 40;
+pub(super) const SLOT: u64 = backtrail_agent::SLOT;
+/// Room for the handler's code.
+const AGENT: u64 = 4096;
 
 impl Tracee {
     /// Maps a slot for each block.
     pub(super) fn map_scratch(&mut self, code: &Code) -> Result<(), Error> {
         let (start, end) = self.range;
-        let size = (code.blocks.len() as u64 * SLOT).next_multiple_of(4096);
+        let size = (code.blocks.len() as u64 * SLOT).next_multiple_of(4096) + AGENT;
         let [start, end] = [start, end].map(|address| address.wrapping_add(self.bias));
         let at = free_place(self, start, end, size)?;
         self.map(at, size)?;
         self.scratch = at;
+        self.scratch_size = size;
         Ok(())
     }
 
-    /// Maps memory for code into the program, by a system call that it makes where
-    /// it is stopped.
+    /// Where the handler's code goes: behind the slots.
+    pub(super) fn agent_place(&self) -> u64 {
+        self.scratch + self.scratch_size - AGENT
+    }
+
     fn map(&self, address: u64, size: u64) -> Result<(), Error> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let arguments = [address, size, code, flags as u64, u64::MAX, 0];
+        if self.call(libc::SYS_mmap, arguments)? != address {
+            return Err(self.wrong(format!("memory at {address:#x} cannot be had")));
+        }
+        Ok(())
+    }
+
+    /// Makes the program do a system call where it is stopped; what it returns.
+    pub(super) fn call(&self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, Error> {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
         let before = self.registers()?;
         let mut code = [0; 2];
         self.read(before.rip, &mut code)?;
         self.write(before.rip, &SYSCALL)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let mut registers = before;
-        registers.rax = libc::SYS_mmap as u64;
+        registers.rax = number as u64;
         registers.orig_rax = u64::MAX;
-        registers.rdi = address;
-        registers.rsi = size;
-        registers.rdx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        registers.r10 = flags as u64;
-        registers.r8 = u64::MAX;
-        registers.r9 = 0;
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        (registers.rdi, registers.rsi, registers.rdx) = (rdi, rsi, rdx);
+        (registers.r10, registers.r8, registers.r9) = (r10, r8, r9);
         self.set_registers(registers)?;
         ptrace::step(self.pid, None).map_err(|error| self.failed(error))?;
         let status = self.wait()?;
@@ -57,10 +71,13 @@ impl Tracee {
         let result = self.registers()?.rax;
         self.write(before.rip, &code)?;
         self.set_registers(before)?;
-        if result != address {
-            return Err(self.wrong(format!("memory at {address:#x} cannot be had")));
+        // Errors are the last page of numbers.
+        if result > u64::MAX - 4096 {
+            let error = Errno::from_raw(result.wrapping_neg() as i32);
+            let why = error.desc().to_lowercase();
+            return Err(self.wrong(format!("system call {number} failed in it: {why}")));
         }
-        Ok(())
+        Ok(result)
     }
 }
 

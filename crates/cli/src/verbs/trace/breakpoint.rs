@@ -46,6 +46,8 @@ pub struct Request<'a> {
     pub strategy: planning::Strategy,
     /// The most breakpoints of a run.
     pub limit: Option<usize>,
+    /// Whether a handler in the program takes breakpoints.
+    pub in_process: bool,
     /// How several runs are kept apart, and where they are.
     pub running: &'a Running,
     /// Whether to tell what was planned, and what it cost.
@@ -67,7 +69,7 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     }
     let (partials, status) = match &plan.profiles[..] {
         [profile] => {
-            let job = copy::Job::new(&program, request.program.as_os_str(), profile);
+            let job = copy::Job::new(&program, request, profile);
             let partial = Partial::new(scratch.path());
             let summary = copy::trace(&job, request.arguments, &partial, &code, &graph)?;
             let status = status_of(&summary);
@@ -80,6 +82,8 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     if request.explain {
         let worst = stops.iter().max().copied().unwrap_or(0);
         eprintln!("backtrail: {blocks} blocks executed; stops {stops:?}, at most {worst} in a run");
+        let seconds = partials.iter().map(|(_, summary)| format!("{:.3}", summary.seconds));
+        eprintln!("backtrail: seconds: {}", seconds.collect::<Vec<_>>().join(" "));
     }
     Ok(status)
 }
@@ -160,7 +164,7 @@ fn run_copies(
         let folder = scratch.join(format!("copy-{}", number + 1));
         std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
         let job = folder.join("job");
-        copy::Job::new(program, request.program.as_os_str(), profile).write(&job)?;
+        copy::Job::new(program, request, profile).write(&job)?;
         let executable = folder.join(name);
         let script = format!("#!{} {}{}\n", tool.display(), copy::VERB, job.display());
         std::fs::write(&executable, script).map_err(Error::write(&executable))?;

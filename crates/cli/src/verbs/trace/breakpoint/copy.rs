@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use backtrail_build::Error;
 use backtrail_collect::local;
@@ -20,6 +21,7 @@ use backtrail_trace::icfg::Place;
 use backtrail_trace::machine_graph::{MachineGraph, Recorder};
 use serde::{Deserialize, Serialize};
 
+use super::Request;
 use super::partial::{Partial, Summary};
 use crate::exit::Unreadable;
 
@@ -33,15 +35,17 @@ pub struct Job {
     name: Vec<u8>,
     /// The witnesses.
     places: Vec<u32>,
+    in_process: bool,
 }
 
 impl Job {
     /// One run of a program.
-    pub fn new(program: &Path, name: &OsStr, profile: &Profile) -> Self {
+    pub fn new(program: &Path, request: &Request<'_>, profile: &Profile) -> Self {
         Self {
             program: program.as_os_str().as_bytes().to_vec(),
-            name: name.as_bytes().to_vec(),
+            name: request.program.as_os_str().as_bytes().to_vec(),
             places: profile.places().iter().map(|place| place.position() as u32).collect(),
+            in_process: request.in_process,
         }
     }
 
@@ -89,7 +93,7 @@ pub fn trace(
     let mut writer = partial.writer()?;
     let mut is_whole = false;
     let mut unwritten = None;
-    let ran = breakpoints.run(&mut tracee, |stop| {
+    let visit = |stop: Stop<'_>| {
         let event = recorder.event(&stop);
         if let Stop::Ending(_) = stop {
             is_whole = event.is_some();
@@ -99,14 +103,20 @@ pub fn trace(
             unwritten = writer.push(event, has_depth).err();
         }
         Ok(())
-    })?;
+    };
+    let started = Instant::now();
+    let ran = match job.in_process {
+        true => breakpoints.run_in_process(&mut tracee, partial.folder(), visit)?,
+        false => breakpoints.run(&mut tracee, visit)?,
+    };
+    let seconds = started.elapsed().as_secs_f64();
     if let Some(error) = unwritten {
         return Err(error.into());
     }
     writer.finish()?;
     // A signal leaves no call in which the run ended.
     let is_whole = is_whole && matches!(ran.ended, Ended::Exited(_));
-    Ok(Summary::new(process, ran, is_whole))
+    Ok(Summary::new(process, ran, is_whole, seconds))
 }
 
 /// The whole of a copy.

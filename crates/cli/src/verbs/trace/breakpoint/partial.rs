@@ -24,6 +24,8 @@ pub struct Summary {
     pub process: u32,
     /// How many stops there were.
     pub stops: u64,
+    /// How long it took, from its entry point on.
+    pub seconds: f64,
     status: Option<i32>,
     signal: Option<i32>,
     is_whole: bool,
@@ -31,13 +33,13 @@ pub struct Summary {
 
 impl Summary {
     /// Of a run.
-    pub fn new(process: u32, ran: Ran, is_whole: bool) -> Self {
+    pub fn new(process: u32, ran: Ran, is_whole: bool, seconds: f64) -> Self {
         let (status, signal) = match ran.ended {
             Ended::Exited(status) => (Some(status), None),
             Ended::Killed(signal) => (None, Some(signal)),
             Ended::Replaced => (None, None),
         };
-        Self { process, stops: ran.stops, status, signal, is_whole }
+        Self { process, stops: ran.stops, seconds, status, signal, is_whole }
     }
 
     /// How it ended.
@@ -72,6 +74,11 @@ impl Partial {
     /// In this folder.
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
+    }
+
+    /// The folder, which is there.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     fn path(&self, name: &str) -> PathBuf {
