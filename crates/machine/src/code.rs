@@ -2,8 +2,8 @@
 //!
 //! Where functions begin is known from symbols, unwind tables, the entry point,
 //! what runs before and behind `main`, and pointers in data; the rest is followed
-//! from there ([`descent`]), with tables of jumps ([`jump_table`]), calls that do
-//! not return, and landing pads ([`frames`]). Nothing of that needs symbols or
+//! from there (`descent`), with tables of jumps (`jump_table`), calls that do
+//! not return, and landing pads (`frames`). Nothing of that needs symbols or
 //! debug information: executables as distributions ship them have neither.
 //!
 //! A *block* is a stretch of instructions that is entered at its start only and

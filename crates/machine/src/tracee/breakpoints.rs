@@ -1,7 +1,7 @@
 //! Breakpoints at many places, one stop for each hit.
 //!
 //! At a stop the program counter says which breakpoint it was, and is set to the
-//! slot where the displaced instruction is run ([`super::displaced`]); then the
+//! slot where the displaced instruction is run (`displaced`); then the
 //! program goes on. Breakpoints stay where they are.
 //!
 //! Where frames were left and one resumes, and where the program ends, the stack is
