@@ -277,7 +277,7 @@ which fetches programs as Debian packages them, builds each in all ways below wi
 const INSTRUCTIONS: &str = "
 ## Instructions
 
-Percent more instructions, by callgrind on a small input: path profiles against the empty plan, everything else against the original. They are nearly the same in every run (Lua's differ by some tenths of a percent, since it seeds its hashes with the time), so these decide. Means are of the ratios.
+Percent more instructions, by callgrind on a small input: path profiles against the empty plan, everything else against the original. They are the same in every run but for a few that depend on addresses, so these decide. Means are of the ratios.
 
 ";
 
