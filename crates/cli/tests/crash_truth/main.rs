@@ -52,6 +52,13 @@ impl Table {
         row.edges.1 += judged.edges.1;
     }
 
+    /// Writes the table, as far as it is: a long run that is ended leaves it.
+    fn write(&self) {
+        if let Some(path) = std::env::var_os("BACKTRAIL_TABLE") {
+            std::fs::write(path, self.text()).unwrap();
+        }
+    }
+
     fn text(&self) -> String {
         let mut out = String::from(
             "| kind | level | stripped | crashes | equal to the log | frames | unresolved | \
@@ -168,13 +175,12 @@ fn crashes_tell_what_the_log_tells() {
         let program = stoppable(&source, level, &["-I", &include], &[]);
         program.derive(if number % 2 == 0 { "pt" } else { "full" });
         made += force(&mut table, &mut rng, &program, ("block, csmith", level), per_program);
+        table.write();
     }
     println!("{}", table.text());
     for ((kind, ..), row) in &table.rows {
         // A frame of which nothing is known proves nothing.
         assert!(row.unresolved * 10 <= row.frames, "{kind}: {} of {}", row.unresolved, row.frames);
     }
-    if let Some(path) = std::env::var_os("BACKTRAIL_TABLE") {
-        std::fs::write(path, table.text()).unwrap();
-    }
+    table.write();
 }
