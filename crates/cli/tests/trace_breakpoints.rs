@@ -29,16 +29,20 @@ fn one_run_and_three_give_the_same_trace_and_the_programs_own_output() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("in"), "b\nc\na\n").unwrap();
-    for (runs, output) in [("1", "one"), ("3", "three")] {
+    let ways: [(&str, &str, &[&str]); 3] =
+        [("1", "one", &[]), ("3", "three", &[]), ("2", "inside", &["--in-process"])];
+    for (runs, output, options) in ways {
         let words = ["trace", "--witness", "breakpoint", "--runs", runs, "-o", output];
-        let traced = backtrail(folder, &[&words[..], &["/usr/bin/sort", "--", "in"]].concat());
+        let program = ["/usr/bin/sort", "--", "in"];
+        let traced = backtrail(folder, &[&words[..], options, &program].concat());
         assert!(traced.status.success(), "{}", text(&traced.stderr));
         assert_eq!(text(&traced.stdout), "a\nb\nc\n");
     }
     let one = blocks(folder, "one");
     assert!(one.len() > 500, "{}", one.len());
-    // Both printed to pipes.
+    // All printed to pipes.
     assert_eq!(one, blocks(folder, "three"));
+    assert_eq!(one, blocks(folder, "inside"));
 }
 
 #[test]
