@@ -51,9 +51,7 @@ impl Walk<'_> {
                     // Stale from here on: nothing may use it.
                     self.sum = None;
                 }
-                Action::Log { .. } | Action::Enter | Action::Count { .. } | Action::Record(_) => {
-                    unreachable!()
-                }
+                other => unreachable!("{other:?} counts no paths"),
             }
         }
     }
