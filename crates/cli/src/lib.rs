@@ -8,6 +8,7 @@
 
 mod args;
 mod exit;
+mod json;
 pub mod launcher;
 mod path_counting;
 mod recorded;

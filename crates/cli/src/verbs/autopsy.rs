@@ -21,9 +21,9 @@ use backtrail_machine::process::Process;
 use backtrail_machine::symbolise::Place;
 use backtrail_machine::{signal, unwind};
 use backtrail_report::autopsy::{self, Autopsy, Frame, Gap, html, json, text};
-use serde::Serialize;
 
 use crate::args;
+use crate::json::{write_document, write_line};
 use crate::source::{self, Sources};
 use crate::style::{demangle, terminal};
 use conclusion::{Concluded, Stops};
@@ -61,7 +61,11 @@ pub fn run(args: &args::Autopsy, quiet: bool) -> anyhow::Result<u8> {
         if args.json {
             let document = json::Document::new(autopsy);
             let document = if args.blocks { document.with_blocks(autopsy) } else { document };
-            write_json(&mut out, &document, common.is_some())?;
+            // One is for people, too; of several, each is a line.
+            match common {
+                Some(_) => write_line(&mut out, &document)?,
+                None => write_document(&mut out, &document)?,
+            }
         } else {
             if place > 0 {
                 writeln!(out)?;
@@ -70,23 +74,12 @@ pub fn run(args: &args::Autopsy, quiet: bool) -> anyhow::Result<u8> {
         }
     }
     match &common {
-        Some(common) if args.json => write_json(&mut out, &common.document(), true)?,
+        Some(common) if args.json => write_line(&mut out, &common.document())?,
         Some(common) => write!(out, "\n{}", common.text(terminal()))?,
         None => {}
     }
     out.flush()?;
     Ok(0)
-}
-
-/// Writes a document: one is for people, too; of several, each is a line.
-fn write_json(out: &mut impl Write, document: &impl Serialize, line: bool) -> io::Result<()> {
-    let written = match line {
-        true => serde_json::to_writer(&mut *out, document),
-        false => serde_json::to_writer_pretty(&mut *out, document),
-    };
-    written
-        .map_err(|error| io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other)))?;
-    writeln!(out)
 }
 
 fn write_pages(found: &[Examined], folder: &Path, quiet: bool) -> anyhow::Result<()> {

@@ -17,6 +17,7 @@ use backtrail_profile::unit_plan::DEFAULT_LIMIT;
 use serde::Serialize;
 
 use crate::args;
+use crate::json::write_document;
 use crate::style::{bold, demangle, dim, number, size, table};
 
 /// The document of `--json`.
@@ -83,10 +84,7 @@ pub fn run(args: &args::Info) -> anyhow::Result<u8> {
     let document = describe(&carried)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &document).map_err(|error| {
-            io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other))
-        })?;
-        writeln!(out)?;
+        write_document(&mut out, &document)?;
     } else {
         print(&mut out, &document, args.functions)?;
     }

@@ -16,6 +16,7 @@ use globset::{Glob, GlobMatcher};
 
 use crate::args;
 use crate::exit::Unreadable;
+use crate::json::write_document;
 use crate::style::terminal;
 
 /// Paths that are shown, unless asked for more or fewer.
@@ -59,19 +60,12 @@ pub fn run(args: &args::Paths, quiet: bool) -> anyhow::Result<u8> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     if args.json {
-        write_json(&mut out, &json::Document::new(&program, wanted))?;
+        write_document(&mut out, &json::Document::new(&program, wanted))?;
     } else {
         out.write_all(show(args, &program, wanted).as_bytes())?;
     }
     out.flush()?;
     Ok(0)
-}
-
-/// Writes a document for people and programs.
-fn write_json(out: &mut impl Write, document: &impl serde::Serialize) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)
-        .map_err(|error| io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other)))?;
-    writeln!(out)
 }
 
 fn measure(args: &args::Paths) -> Measure {

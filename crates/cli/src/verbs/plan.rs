@@ -15,6 +15,7 @@ use globset::{Glob, GlobMatcher};
 
 use crate::args;
 use crate::exit::Unreadable;
+use crate::json::write_document;
 use crate::path_counting::{PathCounting, read_profile_of};
 use crate::style::{demangle, terminal};
 
@@ -90,10 +91,7 @@ pub fn run(args: &args::plan::Plan) -> anyhow::Result<u8> {
     }
     let mut out = io::stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &document).map_err(|error| {
-            io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other))
-        })?;
-        writeln!(out)?;
+        write_document(&mut out, &document)?;
     } else {
         out.write_all(text(&document, terminal()).as_bytes())?;
     }

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::exit::Unreadable;
+use crate::json::write_line;
 use crate::recorded::read_processes;
 use crate::source::Sources;
 use crate::style::{bold, demangle, dim, number};
@@ -93,7 +94,7 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
             incomplete: process.incomplete.map(|gap| gap.to_string()),
         });
         let header = Header { schema: "backtrail.show/1", processes: rows.collect() };
-        write_json(&mut out, &header)?;
+        write_line(&mut out, &header)?;
     }
     // Processes of one executable share what is read from it.
     let mut models: BTreeMap<PathBuf, Vec<(UnitId, Unit)>> = BTreeMap::new();
@@ -109,12 +110,6 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
     }
     out.flush()?;
     Ok(0)
-}
-
-fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)
-        .map_err(|error| io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other)))?;
-    writeln!(out)
 }
 
 fn open_process(record: &ProcessRecord) -> anyhow::Result<Process> {
@@ -268,7 +263,7 @@ impl<'a> Lines<'a> {
                 block: step.block.to_string(),
                 line: self.walk.place(&step).map(|(file, line)| format!("{file}:{line}")),
             };
-            return write_json(out, &row);
+            return write_line(out, &row);
         }
         if let Some((first, pending, times)) = &mut self.pending
             && *pending == step

@@ -15,6 +15,7 @@ use super::view::Viewer;
 use super::{TOP, load};
 use crate::args;
 use crate::exit::{FINDING, Unreadable};
+use crate::json::write_document;
 use crate::style::{demangle, terminal};
 
 /// Compares two files.
@@ -67,7 +68,7 @@ pub fn run(args: &args::Paths, before: &Path, after: &Path) -> anyhow::Result<u8
     };
     let mut out = io::BufWriter::new(io::stdout().lock());
     if args.json {
-        super::write_json(&mut out, &comparison::json::Document::new(&shown))?;
+        write_document(&mut out, &comparison::json::Document::new(&shown))?;
     } else {
         let text = comparison::render(&shown, args.top.unwrap_or(TOP), terminal());
         out.write_all(text.as_bytes())?;

@@ -9,9 +9,9 @@ use backtrail_trace::file::{Ending, Legend, Step, TraceFile};
 use globset::GlobMatcher;
 use serde::Serialize;
 
-use super::write_json;
 use crate::args;
 use crate::exit::Unreadable;
+use crate::json::write_line;
 use crate::source::Sources;
 use crate::style::{bold, demangle, dim, number};
 
@@ -76,7 +76,7 @@ pub fn run(
         let (program, build_id) = (&legend.program[..], &legend.build_id[..]);
         let threads = threads.iter().map(row).collect();
         let schema = "backtrail.show/1";
-        write_json(out, &Header { schema, program, build_id, incomplete, threads })?;
+        write_line(out, &Header { schema, program, build_id, incomplete, threads })?;
     } else {
         writeln!(out, "{}", bold(&legend.program))?;
         for why in &legend.incomplete {
@@ -188,7 +188,7 @@ impl Walk<'_> {
             let line = self.legend.line(step.place).map(|(file, line)| format!("{file}:{line}"));
             let (process, thread) = self.ids;
             let depth = step.depth;
-            return write_json(out, &Row { process, thread, event, depth, function, block, line });
+            return write_line(out, &Row { process, thread, event, depth, function, block, line });
         }
         if let Some((first, pending, times)) = &mut self.pending
             && *pending == step
