@@ -98,6 +98,7 @@ fn what_two_crashes_have_in_common() {
     assert!(left(common) < left(one) && left(common) < left(two));
     let text = run(folder, &["autopsy", "one", "two"]);
     assert!(text.contains("What 2 cores of a.traced have in common"), "{text}");
+    assert_eq!(one["threads"][0]["frames"][0]["scheme"], "cc+bc+pt");
     // The lines of the other branch, though nothing was compiled with -g.
     let never = &one["threads"][0]["frames"][0]["never"];
     let never: Vec<&str> =

@@ -29,6 +29,8 @@ const MOST_BYTES: usize = 8;
 pub struct CoveredMeaning {
     /// The function's number in its unit.
     pub function: u32,
+    /// What was asked for.
+    pub wanted: Wanted,
     /// The calls that may leave, by instruction; none if anything may.
     pub leaving: Option<Vec<u32>>,
     /// The first of its bytes in its unit.
@@ -42,6 +44,7 @@ pub struct CoveredMeaning {
 /// The coverage of a function.
 #[derive(Debug, Clone)]
 pub struct Covered {
+    wanted: Wanted,
     points: Points,
     placement: Placement,
     leaving: Option<Vec<u32>>,
@@ -62,7 +65,7 @@ impl Covered {
             Leaving::Everywhere => None,
             Leaving::Calls(calls) => Some(calls.iter().map(|it| it.position() as u32).collect()),
         };
-        Ok(Self { points, placement, leaving })
+        Ok(Self { wanted, points, placement, leaving })
     }
 
     /// The same from what is carried of it, if that fits the function.
@@ -89,13 +92,19 @@ impl Covered {
         let placement =
             Placement { anywhere: listed(&meaning.anywhere)?, here: listed(&meaning.here)? };
         let fits = calls.iter().flatten().all(is_there);
-        fits.then(|| Self { points, placement, leaving: meaning.leaving.clone() })
+        fits.then(|| Self {
+            wanted: meaning.wanted,
+            points,
+            placement,
+            leaving: meaning.leaving.clone(),
+        })
     }
 
     /// What is carried, if its bytes begin with this one.
     pub fn meaning(&self, function: Func, first_byte: u32) -> CoveredMeaning {
         let numbers = |list: &[Point]| list.iter().map(|it| it.position() as u32).collect();
         CoveredMeaning {
+            wanted: self.wanted,
             function: function.position() as u32,
             leaving: self.leaving.clone(),
             first_byte,

@@ -13,6 +13,7 @@ use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, Outside, Record
 use backtrail_profile::function_graph::Piece;
 
 use crate::covered::{Covered, CoveredMeaning};
+use crate::placement::Wanted;
 use crate::traced::{FunctionMeaning, Told, TracedPaths};
 use crate::unit_plan::UnitMeaning;
 use crate::{Error, Unread};
@@ -117,10 +118,11 @@ impl Frames {
         self.units[unit].meanings.get(&function).map_or(0, |it| it.words)
     }
 
-    /// Whether what a function executed is recorded.
-    pub fn covers(&self, unit: [u8; 16], function: Func) -> bool {
+    /// What is recorded of what a function executed.
+    pub fn covers(&self, unit: [u8; 16], function: Func) -> Wanted {
         let unit = self.units.iter().find(|it| it.id == unit);
-        unit.is_some_and(|it| it.covered.contains_key(&(function.position() as u32)))
+        let meaning = unit.and_then(|it| it.covered.get(&(function.position() as u32)));
+        meaning.map_or(Wanted::default(), |it| it.wanted)
     }
 
     /// What is known of the code outside of the units.

@@ -26,11 +26,12 @@
 use std::cmp::Reverse;
 
 use backtrail_graph::{Components, Dominators, Index};
+use serde::{Deserialize, Serialize};
 
 use crate::points::{Point, Points};
 
 /// What of a function is to be known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// Whether it was entered.
     pub entered: bool,
@@ -38,6 +39,15 @@ pub struct Wanted {
     pub calls: bool,
     /// Which blocks were entered.
     pub blocks: bool,
+}
+
+impl Wanted {
+    /// As a scheme names it: `cc`, `cc+bc`.
+    pub fn name(self) -> String {
+        let parts = [(self.entered, "fc"), (self.calls, "cc"), (self.blocks, "bc")];
+        let named: Vec<&str> = parts.iter().filter(|part| part.0).map(|part| part.1).collect();
+        named.join("+")
+    }
 }
 
 /// The points that are probed, by number.

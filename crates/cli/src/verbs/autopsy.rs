@@ -348,13 +348,14 @@ impl Examiner<'_> {
         let table = self.records.table(&recovery.module)?;
         match &recovery.found {
             Ok(found) => {
-                let scheme = match (table.covers(found.unit, found.function), found.traced) {
-                    (false, false) => return None,
-                    (true, false) => "coverage",
-                    (false, true) => "pt",
-                    (true, true) => "coverage+pt",
+                let covered = table.covers(found.unit, found.function).name();
+                let scheme = match (covered.is_empty(), found.traced) {
+                    (true, false) => return None,
+                    (true, true) => "pt".to_owned(),
+                    (false, false) => covered,
+                    (false, true) => format!("{covered}+pt"),
                 };
-                Some(way::way(table.model(found.unit)?, found, scheme))
+                Some(way::way(table.model(found.unit)?, found, &scheme))
             }
             Err(Unread::NotOurs) => None,
             Err(why) => {
