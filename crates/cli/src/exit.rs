@@ -146,6 +146,18 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
+/// What went wrong and why, cause by cause; what a message has said already is not
+/// said again.
+fn message(error: &anyhow::Error) -> String {
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !said.ends_with(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
+}
+
 /// Shows what went wrong, in one line, and gives the code to leave with.
 pub fn report(result: anyhow::Result<u8>) -> ExitCode {
     match result {
@@ -157,8 +169,24 @@ pub fn report(result: anyhow::Result<u8>) -> ExitCode {
             if broken_pipe {
                 return ExitCode::SUCCESS;
             }
-            eprintln!("backtrail: {error:#}");
+            eprintln!("backtrail: {}", message(&error));
             ExitCode::from(code_of(&error))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = || io::Error::from(io::ErrorKind::NotFound);
+        let twice = Err::<(), _>(cause()).context(format!("cannot read x: {}", cause()));
+        assert_eq!(message(&twice.unwrap_err()), "cannot read x: entity not found");
+        let once = Err::<(), _>(cause()).context("cannot read x");
+        assert_eq!(message(&once.unwrap_err()), "cannot read x: entity not found");
     }
 }

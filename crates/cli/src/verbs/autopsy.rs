@@ -286,18 +286,34 @@ impl Examiner<'_> {
         }
         let line = places[0].line;
         let mut way = looked.recovery.and_then(|recovery| self.way(recovery));
-        if let (Some(way), Some(line)) = (&mut way, line) {
-            way::stop_at(way, line);
-        }
-        if let Some((_, found)) = recovered
+        if let Some((recovery, found)) = recovered
             && let Some(block) = found.block
+            && let Some(unit) = self.records.model(&recovery.module, found.unit)
         {
-            let key = (found.unit, found.function.position() as u32, block);
-            // Of several frames in one block that which came furthest is not known.
-            let known = self.stops.entry(key).or_insert(line);
-            if *known != line {
-                *known = None;
+            let reached = match frame.interrupted {
+                true => None,
+                false => model_place::call_under_way(unit, found.function, block, looked.called),
+            };
+            let count = way::lines_reached(unit, found.function, block, reached, line);
+            if let Some(last) = way.as_mut().and_then(|way| way.path.last_mut())
+                && found.path.last() == Some(&block)
+            {
+                last.lines.truncate(count);
             }
+            let key = (found.unit, found.function.position() as u32, block);
+            let most = self.stops.entry(key).or_insert(count);
+            *most = count.max(*most);
+        }
+        if let Some(way) = &way
+            && way.known == "exact"
+            && let [place] = &mut places[..]
+            && place.line.is_none()
+            && let Some((file, line)) = way.path.iter().rev().find_map(|it| it.lines.last())
+        {
+            // One call may be left of several lines' calls.
+            (place.file, place.line) = (Some(file.clone()), Some(*line));
+            let note = "its own line is not known, this is the last one before it";
+            remark.get_or_insert_with(|| note.to_owned());
         }
         let mut never = self.never(looked);
         for (place, number) in places.iter().zip(number..) {

@@ -104,8 +104,9 @@ impl Concluded {
     }
 }
 
-/// Up to which line the last block of a function was executed.
-pub type Stops = BTreeMap<([u8; 16], u32, Block), Option<u32>>;
+/// How many lines of the block that a frame is in were reached, by the frame that
+/// came furthest.
+pub type Stops = BTreeMap<([u8; 16], u32, Block), usize>;
 
 fn describe(
     code: &Code,
@@ -148,9 +149,8 @@ fn describe(
                 (_, false) => LineState::Impossible,
             };
             let mut lines = lines(unit, function, block);
-            let stop = stops.get(&(unit_id, function.position() as u32, block)).copied().flatten();
-            let behind = stop.and_then(|stop| lines.iter().rposition(|(_, line)| *line == stop));
-            let later = behind.map_or_else(Vec::new, |behind| lines.split_off(behind + 1));
+            let reached = stops.get(&(unit_id, function.position() as u32, block)).copied();
+            let later = lines.split_off(reached.unwrap_or(lines.len()).min(lines.len()));
             let mut note = |(file, line): Line, state: LineState| {
                 let file = states.entry(file).or_default();
                 let known = file.entry(line).or_insert(LineState::Impossible);

@@ -16,6 +16,33 @@ pub struct ModelPlace {
     pub unclear: Vec<u32>,
 }
 
+/// The call that a frame of `function` in `block` is at, which calls `called`; if
+/// there are several, the last of them.
+pub fn call_under_way(
+    unit: &Unit,
+    function: Func,
+    block: backtrail_ir::Block,
+    called: Option<&str>,
+) -> Option<Inst> {
+    let body = &unit.functions[function];
+    let insts: Vec<Inst> = body.blocks[block].insts().collect();
+    let last = |fits: &dyn Fn(&Callee) -> bool| {
+        let fits = |inst: &Inst| body.insts[*inst].op.call().is_some_and(|it| fits(&it.callee));
+        insts.iter().copied().rfind(fits)
+    };
+    last(&|callee| calls(unit, callee, called)).or_else(|| last(&is_code))
+}
+
+/// Whether a call is of the function of this name.
+fn calls(unit: &Unit, callee: &Callee, name: Option<&str>) -> bool {
+    matches!(callee, Callee::Direct(symbol) if Some(&*unit.symbols[*symbol].name) == name)
+}
+
+/// Whether a call is one in the code.
+fn is_code(callee: &Callee) -> bool {
+    !matches!(callee, Callee::Intrinsic(_) | Callee::Asm)
+}
+
 /// Where a frame of `function` is that is in `block`: at a call of `called`, if it
 /// calls.
 pub fn find(
@@ -26,7 +53,9 @@ pub fn find(
     called: Option<&str>,
 ) -> ModelPlace {
     let body = &unit.functions[function];
-    let insts: Vec<Inst> = body.blocks[block].insts().collect();
+    let last = if is_call { call_under_way(unit, function, block, called) } else { None };
+    let insts = body.blocks[block].insts();
+    let insts: Vec<Inst> = insts.take_while(|&inst| last.is_none_or(|last| inst <= last)).collect();
     let located = |wanted: &dyn Fn(&Op) -> bool| -> Vec<Loc> {
         let fits = insts.iter().filter(|&&inst| wanted(&body.insts[inst].op));
         let mut found: Vec<Loc> = fits.filter_map(|&inst| body.insts[inst].location).collect();
@@ -34,14 +63,8 @@ pub fn find(
         found.dedup();
         found
     };
-    let is_real = |op: &Op| {
-        op.call().is_some_and(|call| !matches!(call.callee, Callee::Intrinsic(_) | Callee::Asm))
-    };
-    let calls_it = |op: &Op| match op.call().map(|call| &call.callee) {
-        Some(Callee::Direct(symbol)) => Some(&*unit.symbols[*symbol].name) == called,
-        Some(Callee::Indirect) => false,
-        _ => false,
-    };
+    let is_real = |op: &Op| op.call().is_some_and(|call| is_code(&call.callee));
+    let calls_it = |op: &Op| op.call().is_some_and(|it| calls(unit, &it.callee, called));
     let can_fail = |op: &Op| {
         matches!(op, Op::Load(_) | Op::Store(_) | Op::AtomicUpdate(_)) || op.call().is_some()
     };

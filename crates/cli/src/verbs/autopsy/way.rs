@@ -2,16 +2,22 @@
 
 use backtrail_crash::{self as crash, Known};
 use backtrail_graph::Index as _;
-use backtrail_ir::{Block, Func, Op, Unit};
+use backtrail_ir::{Block, Func, Inst, Op, Unit};
 use backtrail_report::autopsy::{Older, Step, Way};
 
-/// Leaves out the lines of the last block behind `line`, which is where the frame
-/// is: they are yet to come.
-pub fn stop_at(way: &mut Way, line: u32) {
-    let Some(last) = way.path.last_mut() else { return };
-    if let Some(at) = last.lines.iter().rposition(|(_, it)| *it == line) {
-        last.lines.truncate(at + 1);
-    }
+/// How many of the lines of the block that a frame is in are not yet to come:
+/// those up to the instruction `reached`, if that is known, and up to `line`, at
+/// which the frame is.
+pub fn lines_reached(
+    unit: &Unit,
+    function: Func,
+    block: Block,
+    reached: Option<Inst>,
+    line: Option<u32>,
+) -> usize {
+    let lines = lines_until(unit, function, block, reached);
+    let at = line.and_then(|line| lines.iter().rposition(|(_, it)| *it == line));
+    at.map_or(lines.len(), |at| at + 1)
 }
 
 /// What was recovered, with lines.
@@ -40,9 +46,20 @@ pub fn way(unit: &Unit, found: &crash::Recovered, scheme: &str) -> Way {
 
 /// The lines of a block, in order.
 pub fn lines(unit: &Unit, function: Func, block: Block) -> Vec<(String, u32)> {
+    lines_until(unit, function, block, None)
+}
+
+/// The lines of a block up to an instruction.
+fn lines_until(
+    unit: &Unit,
+    function: Func,
+    block: Block,
+    last: Option<Inst>,
+) -> Vec<(String, u32)> {
     let body = &unit.functions[function];
     let mut lines: Vec<(String, u32)> = Vec::new();
-    for inst in body.blocks[block].insts() {
+    let insts = body.blocks[block].insts();
+    for inst in insts.take_while(|&inst| last.is_none_or(|last| inst <= last)) {
         let Some(location) = body.insts[inst].location else { continue };
         let location = &unit.locations[location];
         let file = &unit.files[location.file];
