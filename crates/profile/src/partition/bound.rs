@@ -32,7 +32,7 @@
 //! down to its hottest case.
 //!
 //! For the paths over the most executed edges, the least is computed exactly
-//! ([`alone`]), which is more where ways cross.
+//! (module `alone`), which is more where ways cross.
 //!
 //! **Functions are such things to be packed.** Each has its c = max c(p), which
 //! lies in one copy: of the k + 1 largest, two are in one.
