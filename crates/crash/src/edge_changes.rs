@@ -116,6 +116,10 @@ pub fn make_early(
                 continue;
             }
             let into = graph.flow.in_edges(piece);
+            // Behind an early block nothing may be left to do.
+            if into.iter().any(|&edge| early[graph.flow.source(edge).position()]) {
+                continue;
+            }
             let merged: Option<Vec<Change>> =
                 into.iter().map(|edge| changes[edge.position()].then(change)).collect();
             let Some(merged) = merged else { continue };

@@ -290,3 +290,12 @@ fn records_that_are_early_tell_the_way() {
     }
     assert!(early > 200, "{early}");
 }
+
+#[test]
+fn early_blocks_one_after_another() {
+    let seed = 5_303_103_954_344_167_332;
+    let unit = random_unit::unit(seed, Size { functions: 4, blocks: 12, insts: 0 });
+    for function in unit.functions.indices() {
+        let _ = check(&unit, function, 25, seed);
+    }
+}
