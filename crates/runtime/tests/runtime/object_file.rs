@@ -33,11 +33,14 @@ fn check_symbols(path: &std::path::Path, expected: &[(&str, SymbolKind, bool, bo
 
 #[test]
 fn it_needs_nothing_and_shows_weak_functions() {
+    // One depth for a thread's frames in all modules.
+    let depth = ("__backtrail_depth", SymbolKind::Tls, true, false);
     let enter = ("__backtrail_enter", SymbolKind::Text, true, false);
+    let land = ("__backtrail_land", SymbolKind::Text, true, false);
     let load = ("__backtrail_load", SymbolKind::Text, true, true);
     let log = ("__backtrail_log", SymbolKind::Text, true, false);
     let thread = ("__backtrail_thread", SymbolKind::Tls, true, true);
-    check_symbols(runtime_object(), &[enter, load, log, thread]);
+    check_symbols(runtime_object(), &[depth, enter, land, load, log, thread]);
     check_symbols(counts_object(), &[enter, load]);
 }
 
