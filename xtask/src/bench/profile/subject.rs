@@ -131,7 +131,7 @@ pub const SUBJECTS: &[Subject] = &[
             echo '#define DEB_HOST_MULTIARCH "x86_64-linux-gnu"' > src/lua5.4-deb-multiarch.h
             echo '#define luai_makeseed(L) 1u' >> src/lua5.4-deb-multiarch.h
             printf '#define STRCACHE_N 1\n#define STRCACHE_M 2\n' >> src/lua5.4-deb-multiarch.h
-            echo '#define point2uint(p) 0u' >> src/lua5.4-deb-multiarch.h
+            sed -i 's/define point2uint(p).*/define point2uint(p) 0u/' src/llimits.h
         "##,
         build: r#"
             cd src
