@@ -166,35 +166,3 @@ fn calls_that_do_not_fit_are_a_difference() {
     let message = diverged("for (unsigned n = 1 + chance() % 100000; n--;) step(n);");
     assert!(message.contains("step") && message.contains("called"), "{message}");
 }
-
-/// The last block of a path is counted before it is executed, and what is called
-/// first in it leaves: the second call is not made.
-#[test]
-fn jumps_out_of_a_last_block() {
-    let source = r#"
-        #include <setjmp.h>
-        #include <stdio.h>
-        static jmp_buf back;
-        __attribute__((noinline)) static void first(int n) {
-            if (n % 3 == 0)
-                longjmp(back, 1);
-        }
-        __attribute__((noinline)) static int second(int n) { return n % 2 ? n : -n; }
-        __attribute__((noinline)) static int both(int n) {
-            if (n % 7 == 0)
-                n++;
-            first(n);
-            return second(n) + 1;
-        }
-        int main(void) {
-            volatile int sum = 0;
-            for (volatile int n = 0; n < 1000; n++)
-                if (!setjmp(back))
-                    sum += both(n);
-            printf("%d\n", sum);
-            return 0;
-        }
-    "#;
-    let program = Program::c(source, &["-O2"]);
-    same_profile(&program, &STRATEGIES, &["2", "3"], &[]);
-}

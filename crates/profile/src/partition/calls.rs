@@ -27,21 +27,10 @@ use crate::skeleton::Skeleton;
 /// The direct calls of a program, by place of functions in its profile.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    calls: Vec<Call>,
+    /// Caller, block, callee.
+    calls: Vec<(usize, usize, usize)>,
     /// Functions that nothing but these calls enters.
     closed: BTreeSet<usize>,
-}
-
-/// A direct call.
-#[derive(Debug)]
-struct Call {
-    caller: usize,
-    block: usize,
-    callee: usize,
-    /// Whether there is another call before it in its block. A path may be counted
-    /// before its last block is executed, and that call may leave (`longjmp`): then
-    /// this one was not made.
-    is_later: bool,
 }
 
 impl Calls {
@@ -85,15 +74,11 @@ impl Calls {
             };
             let body = &unit.functions[source.function];
             for (block, data) in body.blocks.iter() {
-                let block = block.position();
-                let mut is_later = false;
                 for inst in data.insts() {
                     let Some(call) = body.insts[inst].op.call() else { continue };
                     if let Callee::Direct(symbol) = call.callee {
-                        let call = |callee| Call { caller, block, callee, is_later };
-                        calls.extend(find(symbol).map(call));
+                        calls.extend(find(symbol).map(|it| (caller, block.position(), it)));
                     }
-                    is_later |= !matches!(call.callee, Callee::Intrinsic(_));
                 }
             }
             let symbol = body.symbol;
@@ -115,16 +100,12 @@ impl Calls {
 
     /// Whether the counts of `profile` fit together.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), Error> {
-        let mut least = vec![0u64; profile.functions.len()];
-        let mut most = least.clone();
+        let mut made = vec![0u64; profile.functions.len()];
         let mut exact = vec![true; profile.functions.len()];
         let counted: Vec<Counts> = profile.functions.iter().map(Counts::of).collect();
-        for &Call { caller, block, callee, is_later } in &self.calls {
+        for &(caller, block, callee) in &self.calls {
             let count = counted[caller].blocks.get(block).copied().unwrap_or(0);
-            most[callee] = most[callee].saturating_add(count);
-            if !is_later {
-                least[callee] = least[callee].saturating_add(count);
-            }
+            made[callee] = made[callee].saturating_add(count);
             let function = &profile.functions[caller];
             // A block is counted once, however often a call in it returned.
             let returned = function.paths.iter().any(|path| path.starts == Start::ReturnTwice);
@@ -135,10 +116,9 @@ impl Calls {
             if !function.instrumented.is_counted() || function.inherited > 0 {
                 continue;
             }
-            let (calls, entries) = (least[place]..=most[place], function.entries);
+            let (calls, entries) = (made[place], function.entries);
             let is_closed = self.closed.contains(&place) && exact[place];
-            if *calls.start() > entries || (is_closed && *calls.end() < entries) {
-                let calls = if *calls.start() > entries { calls.start() } else { calls.end() };
+            if calls > entries || (is_closed && calls < entries) {
                 let what = format!(
                     "{} was entered {entries} times in one copy and called {calls} times in others",
                     function.name
