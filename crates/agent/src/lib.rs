@@ -79,6 +79,9 @@ pub const CONTEXT_REGISTERS: u64 = 40;
 
 core::arch::global_asm!(
     ".pushsection .text.backtrail_agent,\"ax\",@progbits",
+    // Other crates name them too, where the functions below are inlined.
+    ".globl backtrail_agent_start, backtrail_agent_restorer, backtrail_agent_end",
+    ".hidden backtrail_agent_start, backtrail_agent_restorer, backtrail_agent_end",
     ".balign 16",
     "backtrail_agent_start:",
     "    mov rcx, [rip + backtrail_agent_header]",
