@@ -82,6 +82,11 @@ pub fn run(options: &Options) -> Result<()> {
             command::run(workspace::cargo().args(["test", "--workspace", "--doc"]))
         });
     }
+    // Functions are inlined across crates only here: what links for the tests
+    // need not link for people.
+    stages.run("build the tool as it is installed", || {
+        workspace::build_tool(Profile::Release).map(drop)
+    });
     let finished = stages.finish();
     for part in &options.without {
         println!("{} {}", terminal::yellow("NOT RUN:"), part.left_out());

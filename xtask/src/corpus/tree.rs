@@ -92,11 +92,12 @@ impl Workshop {
         self.folder.join("cache")
     }
 
-    /// What changes when the tool does.
+    /// What changes when the tool does: a hash of its executable, so that one
+    /// linked again from the same sources is the same tool.
     pub fn tool_stamp(&self) -> Result<String> {
-        let data = std::fs::metadata(self.tool.join("backtrail"))?;
-        let changed = data.modified()?.duration_since(std::time::UNIX_EPOCH)?;
-        Ok(format!("{} {}", data.len(), changed.as_millis()))
+        let path = self.tool.join("backtrail");
+        let content = std::fs::read(&path).with_context(|| path.display().to_string())?;
+        Ok(blake3::hash(&content).to_string())
     }
 
     /// Fetches the source, if it is not there, and returns its version.
