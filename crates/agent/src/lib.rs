@@ -183,6 +183,9 @@ unsafe extern "C" {
 }
 
 /// The handler's code. Its last eight bytes are for the address of the header.
+// Inlined into another crate, it would leave the linker no reason to take the object
+// that has the assembly out of this crate's archive.
+#[inline(never)]
 pub fn code() -> &'static [u8] {
     let (start, end) = (&raw const backtrail_agent_start, &raw const backtrail_agent_end);
     // SAFETY: both are of one section, which the assembly above makes, in this order;
@@ -191,6 +194,7 @@ pub fn code() -> &'static [u8] {
 }
 
 /// How far behind the start of the code the restorer is.
+#[inline(never)]
 pub fn restorer() -> usize {
     &raw const backtrail_agent_restorer as usize - &raw const backtrail_agent_start as usize
 }
