@@ -436,6 +436,23 @@ fn input_that_is_a_file_is_a_file_and_is_read_as_far_as_the_program_reads() {
 }
 
 #[test]
+fn output_that_goes_to_a_file_in_the_working_directory() {
+    for &isolation in apart().iter().chain(&["none"]) {
+        let place = Place::new();
+        fs::write(place.work().join("all"), "begin\n").unwrap();
+        let program = place.script("program", "echo out; echo error >&2");
+        let run = format!("{RUN_COPIES} --isolate {isolation} {} --copies 3", program.display());
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("{run} >> all 2> errors")).current_dir(place.work());
+        shell.env("TMPDIR", place.folder.path().join("temporary"));
+        let ran = place.ran(shell.output().unwrap());
+        let read = |name: &str| fs::read_to_string(place.work().join(name)).unwrap();
+        assert_eq!((ran.code, &*read("all")), (Some(0), "begin\nout\n"), "{isolation}");
+        assert!(read("errors").ends_with("error\n"), "{isolation}: {}", read("errors"));
+    }
+}
+
+#[test]
 fn input_that_the_program_overwrites() {
     for &isolation in apart() {
         let place = Place::new();

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use super::divergence::{Ending, compare};
 use super::duplicate::remove;
 use super::input::Input;
+use super::output::files_below;
 use super::overlay::put_in_place;
 use super::process::{Mount, Spec};
 use super::run::{Ran, run_copy};
@@ -74,10 +75,16 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     if let Some(file) = ran.first().and_then(|ran| ran.input.as_ref()) {
         input.advance(file);
     }
+    // What the first copy prints is passed on, perhaps into its working directory.
+    let passed_on = files_below(&directory);
     let mut endings = Vec::new();
     for (ran, (_, view, _)) in ran.into_iter().zip(&prepared) {
         let Ran { status, output, error, .. } = ran;
-        endings.push(Ending { status, output, error, changes: view.changes()? });
+        let mut changes = view.changes()?;
+        if let (Method::Copy, Some(changes)) = (means.method, &mut changes) {
+            changes.changed.retain(|name, _| !passed_on.contains(name));
+        }
+        endings.push(Ending { status, output, error, changes });
     }
     let difference = first_difference(&endings)?;
     // The others' are thrown away.

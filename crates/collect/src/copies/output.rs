@@ -1,7 +1,8 @@
 //! What a copy prints: kept, and passed through if it is the first.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
 /// One of the two streams a program prints on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,4 +53,12 @@ pub(super) fn show(stream: Stream, bytes: &[u8]) -> io::Result<()> {
         }
         Stream::Error => io::stderr().lock().write_all(bytes),
     }
+}
+
+/// The files below `directory` that our own streams go to, by their names in it.
+pub(super) fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let streams = ["/proc/self/fd/1", "/proc/self/fd/2"];
+    let targets = streams.iter().filter_map(|stream| fs::read_link(stream).ok());
+    let below = targets.filter_map(|path| Some(path.strip_prefix(directory).ok()?.to_owned()));
+    below.filter(|name| !name.as_os_str().is_empty()).collect()
 }
