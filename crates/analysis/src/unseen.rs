@@ -2,13 +2,18 @@
 //!
 //! The safe answer is everything: call back any function whose address is known,
 //! end the run, leave frames. Whatever is traced or analysed then has to reckon
-//! with all of it. So it is worth knowing of a function that it does less. The names here are of functions that the C standard, POSIX or the
-//! C++ ABI describe, and only where these descriptions exclude more; a program
-//! that replaces one of them by its own has it in a unit, where it is seen.
+//! with all of it. So it is worth knowing of a function that it does less. The names
+//! here are of functions that the C standard, POSIX or the C++ ABI describe, and only
+//! where these descriptions exclude more; a program that replaces one of them by its
+//! own has it in a unit, where it is seen.
 //!
 //! Asynchronous signals are not thought of: they are nondeterminism.
 
 use backtrail_ir::Traits;
+
+mod names;
+
+use names::PLAIN;
 
 /// Whom unseen code may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,32 +45,51 @@ impl Behaviour {
     pub const PLAIN: Self =
         Self { calls_back: CallsBack::Nobody, ends: false, leaves: false, returns: true };
 
+    /// Whether a function of this name sends a signal, whose handler then runs and
+    /// may jump.
+    pub fn may_signal(name: &str) -> bool {
+        matches!(name, "raise" | "kill" | "pthread_kill" | "tgkill")
+    }
+
     /// What a function of this name and with these traits may do.
     pub fn of(name: &str, traits: Traits) -> Self {
         if traits.returns_twice {
             // `setjmp` and `vfork` remember where they were called, no more.
             return Self::PLAIN;
         }
-        let name = name.strip_prefix("__").unwrap_or(name);
-        let name = name.strip_suffix("_chk").unwrap_or(name);
+        // The checking twin, as `__printf_chk`.
+        let name = name.strip_prefix("__").and_then(|it| it.strip_suffix("_chk")).unwrap_or(name);
         if PLAIN.binary_search(&name).is_ok() {
             return Self { returns: !traits.no_return, ..Self::PLAIN };
         }
         match name {
             "qsort" | "bsearch" | "qsort_r" | "lfind" | "lsearch" | "tsearch" | "tfind"
-            | "tdelete" | "twalk" | "ftw" | "nftw" | "glob" | "scandir" => {
+            | "tdelete" | "twalk" | "ftw" | "nftw" | "glob" | "scandir" | "pthread_once" => {
                 Self { calls_back: CallsBack::Arguments, leaves: true, ..Self::PLAIN }
             }
-            "_exit" | "_Exit" | "quick_exit" => Self { ends: true, returns: false, ..Self::PLAIN },
-            // Handlers of signals run.
-            "raise" | "kill" | "pthread_kill" | "tgkill" => {
+            // Not before this thread goes on, but on its behalf.
+            "pthread_create" | "thrd_create" | "pthread_key_create" | "atexit" | "on_exit"
+            | "__cxa_atexit" => Self { calls_back: CallsBack::Arguments, ..Self::PLAIN },
+            // What was registered for forks runs.
+            "fork" | "_Fork" => Self { calls_back: CallsBack::Anyone, ..Self::PLAIN },
+            "_exit" | "_Exit" => Self { ends: true, returns: false, ..Self::PLAIN },
+            "execl" | "execle" | "execlp" | "execv" | "execve" | "execvp" => {
+                Self { ends: true, ..Self::PLAIN }
+            }
+            _ if Self::may_signal(name) => {
                 Self { calls_back: CallsBack::Anyone, ends: true, leaves: true, returns: true }
             }
             // What was registered runs, and may call for the end again.
-            "exit" | "abort" | "assert_fail" | "err" | "errx" | "verr" | "verrx" => {
+            "exit" | "quick_exit" | "abort" | "__assert_fail" | "__stack_chk_fail" | "err"
+            | "errx" | "verr" | "verrx" => {
                 Self { calls_back: CallsBack::Anyone, ends: true, leaves: false, returns: false }
             }
-            "longjmp" | "_longjmp" | "siglongjmp" | "longjmp_chk" => {
+            // They end the run if they are told to.
+            "error" | "error_at_line" => {
+                Self { calls_back: CallsBack::Anyone, ends: true, leaves: false, returns: true }
+            }
+            // The checking twin of `longjmp` among them.
+            "longjmp" | "_longjmp" | "siglongjmp" => {
                 Self { leaves: true, returns: false, ..Self::PLAIN }
             }
             _ => Self {
@@ -78,48 +102,22 @@ impl Behaviour {
     }
 }
 
-/// In order.
-#[rustfmt::skip]
-const PLAIN: &[&str] = &[
-    "abs", "access", "asctime", "atof", "atoi", "atol", "atoll", "calloc", "ceil", "chdir",
-    "chmod", "chown", "clearerr", "clock", "clock_gettime", "close", "closedir", "cos",
-    "ctime", "ctype_b_loc", "ctype_tolower_loc", "ctype_toupper_loc", "cxa_allocate_exception",
-    "cxa_begin_catch", "cxa_free_exception", "cxa_get_exception_ptr", "difftime", "dup", "dup2",
-    "errno_location", "exp", "fabs", "fchmod", "fchown", "fclose", "fcntl", "fdopen", "feof",
-    "ferror", "fflush", "fgetc", "fgets", "fileno", "floor", "fmod", "fopen", "fprintf", "fputc",
-    "fputs", "fread", "free", "freopen", "frexp", "fscanf", "fseek", "fseeko", "fstat", "fsync",
-    "ftell", "ftello", "ftruncate", "fwrite", "getc", "getchar", "getcwd", "getenv", "getline",
-    "getopt", "getopt_long", "getpid", "getrusage", "getservbyname", "gettimeofday", "getuid",
-    "gmtime", "ioctl", "isalnum", "isalpha", "isatty", "isdigit", "isoc23_sscanf",
-    "isoc23_strtol", "isoc23_strtoul", "isoc99_fscanf", "isoc99_scanf", "isoc99_sscanf",
-    "isspace", "isupper", "labs", "ldexp", "localeconv", "localtime", "log", "log10",
-    "lseek", "lstat", "malloc", "mbrtowc", "memccpy", "memchr", "memcmp", "memcpy", "memmove",
-    "memrchr", "memset", "mkdir", "mkstemp", "mktime", "mmap", "modf", "mprotect", "munmap",
-    "nl_langinfo", "open", "open64", "opendir", "perror", "pipe", "posix_memalign", "pow",
-    "printf", "putc", "putchar", "puts", "rand", "random", "read", "readdir",
-    "readlink", "realloc", "remove", "rename", "rewind", "rmdir", "scanf", "setbuf", "setlocale",
-    "setvbuf", "sigaction", "sigemptyset", "signal", "sin", "sleep", "snprintf", "sprintf",
-    "sqrt", "srand", "srandom", "sscanf", "stat", "stpcpy", "strcasecmp", "strcat", "strchr",
-    "strcmp", "strcoll", "strcpy", "strcspn", "strdup", "strerror", "strftime", "strlen",
-    "strncasecmp", "strncat", "strncmp", "strncpy", "strndup", "strnlen", "strpbrk", "strrchr",
-    "strsignal", "strspn", "strstr", "strtod", "strtok", "strtok_r", "strtol", "strtoll",
-    "strtoul", "strtoull", "sysconf", "tan", "time", "toascii", "tolower", "toupper", "ungetc",
-    "unlink", "usleep", "utime", "utimensat", "vfprintf", "vprintf", "vsnprintf", "vsprintf",
-    "waitpid", "wcrtomb", "wcslen", "write",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_found() {
-        assert!(PLAIN.windows(2).all(|pair| pair[0] < pair[1]));
         let of = |name: &str| Behaviour::of(name, Traits::default());
         assert_eq!(of("printf"), Behaviour::PLAIN);
         assert_eq!(of("__printf_chk"), Behaviour::PLAIN);
         assert_eq!(of("qsort").calls_back, CallsBack::Arguments);
         assert!(!of("exit").returns && of("exit").ends);
+        assert!(of("__longjmp_chk").leaves && !of("fork").leaves);
+        // Only what has both the one and the other is a checking twin.
+        for name in ["__printf", "printf_chk", "errno_location", "overflow"] {
+            assert!(of(name).leaves, "{name}");
+        }
         let unknown = of("frobnicate");
         assert!(unknown.ends && unknown.leaves && unknown.calls_back == CallsBack::Anyone);
     }

@@ -5,8 +5,8 @@
 //! A call of a function of the program may leave if its body has such a call. A
 //! call of something that is not seen may, unless its name is that of a function
 //! of the C library of which it is known that it returns or ends the process
-//! ([`RETURNING`]). A call by address may if anything unseen is called at all, and
-//! so may a function of the C library that calls back ([`CALLING_BACK`]).
+//! ([`Behaviour`]). A call by address may if anything unseen is called at all, and
+//! so may a function of the C library that calls what it is given.
 //!
 //! Some things happen anywhere: threads are cancelled, handlers of signals jump, and
 //! in the child of a `fork` there is nothing left of the other threads. Where a
@@ -16,14 +16,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use backtrail_analysis::{Behaviour, CallsBack};
 use backtrail_graph::Index;
-use backtrail_ir::{Callee, Func, Inst, Linkage, Sym, SymbolKind, Unit, Visibility};
+use backtrail_ir::{Callee, Func, Inst, Linkage, Sym, SymbolKind, Traits, Unit, Visibility};
 
 use crate::points::{Leaving, is_call};
-
-mod known;
-
-pub use known::{CALLING_BACK, RETURNING};
 
 /// What jumps or ends a thread.
 const JUMPS: [&str; 9] = [
@@ -131,7 +128,7 @@ impl<'a> Module<'a> {
             matches!(it.kind, SymbolKind::ExternalFunction(_) | SymbolKind::IFunc { .. })
                 && !module.bodies.contains_key(&it.name[..])
                 && !it.name.starts_with("llvm.")
-                && !is_known(&it.name)
+                && Unseen::of(&it.name) == Unseen::Leaves
         });
         module
     }
@@ -157,14 +154,38 @@ impl<'a> Module<'a> {
         match self.bodies.get(&data.name[..]) {
             Some(bodies) if is_fixed && is_only => bodies.iter().any(is_left),
             Some(_) => true,
-            None if CALLING_BACK.binary_search(&&data.name[..]).is_ok() => self.has_unseen,
-            None => RETURNING.binary_search(&&data.name[..]).is_err(),
+            None => match Unseen::of(&data.name) {
+                Unseen::Stays => false,
+                Unseen::CallsBack => self.has_unseen,
+                Unseen::Leaves => true,
+            },
         }
     }
 }
 
-fn is_known(name: &str) -> bool {
-    RETURNING.binary_search(&name).is_ok() || CALLING_BACK.binary_search(&name).is_ok()
+/// What a call of something that is not seen may do to the activation that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unseen {
+    /// It returns, or the process ends.
+    Stays,
+    /// What it calls decides.
+    CallsBack,
+    /// It may leave.
+    Leaves,
+}
+
+impl Unseen {
+    fn of(name: &str) -> Self {
+        let behaviour = Behaviour::of(name, Traits::default());
+        // A handler that jumps is one that may jump anywhere; see above.
+        if !behaviour.leaves || Behaviour::may_signal(name) {
+            return Self::Stays;
+        }
+        match behaviour.calls_back {
+            CallsBack::Arguments => Self::CallsBack,
+            CallsBack::Nobody | CallsBack::Anyone => Self::Leaves,
+        }
+    }
 }
 
 /// The function that a symbol of a unit is or stands for.
