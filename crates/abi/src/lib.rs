@@ -11,6 +11,7 @@ pub mod counts;
 pub mod cover;
 pub mod log;
 pub mod record;
+pub mod tune;
 
 /// The version of every layout in this crate.
 pub const VERSION: u32 = 1;

@@ -121,6 +121,12 @@ pub enum Error {
         /// What it was derived as.
         scheme: String,
     },
+    /// Nothing of the file can be switched.
+    #[error("{}: no function of it can be switched; derive it with 'backtrail instrument --tunable'", path.display())]
+    NotTunable {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The LLVM that made a unit is not on this machine.
     #[error("{unit} was compiled by {version}, whose library {} is not on this machine; install that compiler", library.display())]
     LibraryGone {

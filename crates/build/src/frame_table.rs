@@ -10,6 +10,8 @@
 //! is found by the unwinder's own rule, as it is where the record is begun: the
 //! register may change later, while arguments are passed, but not the distance.
 
+mod tunable;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,8 @@ use backtrail_plan::block_lines::{
 use backtrail_plan::frames::{
     CodeKind, CodeRun, FrameTable, FunctionCode, RecordPlace, UnitFrames,
 };
+use backtrail_plan::tuning::TuneTable;
+use backtrail_plan::{SwitchedFunction, UnitPlan};
 use gimli::{
     AttributeValue, BaseAddresses, CfaRule, ColumnType, EndianSlice, LittleEndian, Operation,
     Reader as _, UnwindSection as _,
@@ -34,9 +38,24 @@ type Dwarf<'d> = gimli::Dwarf<Slice<'d>>;
 type Unit<'d> = gimli::Unit<Slice<'d>>;
 type Entry<'a, 'd> = gimli::DebuggingInformationEntry<Slice<'d>>;
 
-/// The table of the linked file `bytes`. `meanings` says what records mean, by
-/// unit, in the order in which units were linked.
-pub fn read(bytes: &[u8], meanings: Vec<([u8; 16], Vec<u8>)>) -> Result<FrameTable, Error> {
+/// The records of a unit, or of a variant of functions of one.
+pub struct PlannedRecords {
+    /// The unit.
+    pub unit: [u8; 16],
+    /// Which variant.
+    pub variant: u32,
+    /// What its records mean.
+    pub meaning: Vec<u8>,
+    /// The functions that are springboards.
+    pub switched: Vec<SwitchedFunction>,
+    /// The unit as people call it.
+    pub name: String,
+}
+
+/// The tables of the linked file `bytes`: where functions and their records are,
+/// and which can be switched. `planned` says what there is, in the order in which
+/// units were linked, each before its variants.
+pub fn read(bytes: &[u8], planned: Vec<PlannedRecords>) -> Result<(FrameTable, TuneTable), Error> {
     let file: ElfFile64<'_> = ElfFile64::parse(bytes)?;
     let section = |name: &str| -> Result<Cow<'_, [u8]>, Error> {
         match file.section_by_name(name) {
@@ -65,10 +84,10 @@ pub fn read(bytes: &[u8], meanings: Vec<([u8; 16], Vec<u8>)>) -> Result<FrameTab
     let code = code.map(|it| it.address()..it.address() + it.size()).collect();
 
     let mut reading = Reading { dwarf: &dwarf, unwinding, code, found: Vec::new() };
-    let numbers: BTreeMap<String, u32> = meanings
+    let numbers: BTreeMap<String, u32> = planned
         .iter()
         .zip(0..)
-        .map(|((id, _), number)| (backtrail_abi::UnitId(*id).to_string(), number))
+        .map(|(it, number)| (UnitPlan::suffix(it.unit, it.variant), number))
         .collect();
     let corrupt = |error: gimli::Error| {
         Error::Corrupt(format!("what the compiler said of blocks cannot be read: {error}"))
@@ -82,14 +101,22 @@ pub fn read(bytes: &[u8], meanings: Vec<([u8; 16], Vec<u8>)>) -> Result<FrameTab
     }
     // A linker that was told to drop local symbols has dropped these as well;
     // then nothing is known.
-    let own = |name: &str| name.starts_with(backtrail_abi::cover::UNIT_SYMBOL_PREFIX);
+    let own = |name: &str| name.starts_with("__backtrail_");
     let named = file.symbols().filter_map(|it| Some((it.name().ok()?, it.address())));
     let symbols: BTreeMap<&str, u64> = named.filter(|(name, _)| own(name)).collect();
-    let place = |unit| symbols.get(&coverage_area::symbol(unit)[..]).copied();
-    let with_place = |(unit, meaning)| UnitFrames { unit, meaning, covered: place(unit) };
-    let units = meanings.into_iter().map(with_place);
+    let address = |name: String| symbols.get(&name[..]).copied();
+    let state = |unit| address(coverage_area::state_symbol(unit));
+    let found = tunable::find(&planned, &mut reading.found, &file, &state);
+    let with_place = |it: PlannedRecords| UnitFrames {
+        covered: address(coverage_area::symbol(it.unit, it.variant)),
+        unit: it.unit,
+        variant: it.variant,
+        meaning: it.meaning,
+    };
+    let units = planned.into_iter().map(with_place).collect();
     let code = without_overlaps(reading.found);
-    Ok(FrameTable { units: units.collect(), code, ..FrameTable::default() })
+    let (tuned, table) = found;
+    Ok((FrameTable { units, code, tuned, ..FrameTable::default() }, table))
 }
 
 /// The functions by address; of those that claim the same place, the first.

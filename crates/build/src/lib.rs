@@ -39,6 +39,7 @@ pub mod relink;
 pub mod response_file;
 mod runtime;
 mod stripping;
+pub mod tuning;
 mod unit_object;
 pub mod variant;
 pub mod worker;

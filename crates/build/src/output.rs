@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 
 use crate::Error;
@@ -47,6 +47,36 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: Mode) -> Result<(), Error> {
             .tempfile_in(folder.unwrap_or(Path::new(".")))?;
         file.write_all(bytes)?;
         file.as_file().set_permissions(Permissions::from_mode(mode_bits(mode)))?;
+        file.persist(&target).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().map_err(Error::write(path))
+}
+
+/// Writes `bytes` to `path` with the permissions of the program `like`; and if that
+/// is what is replaced, with its owner as well.
+pub fn write_like(path: &Path, bytes: &[u8], like: &Path) -> Result<(), Error> {
+    let model = fs::metadata(like).map_err(Error::read(like))?;
+    let write = || -> std::io::Result<()> {
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let replaces = fs::metadata(&target).is_ok_and(|it| it.ino() == model.ino());
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file = tempfile::Builder::new()
+            .prefix(".backtrail-")
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        file.write_all(bytes)?;
+        let mut mode = model.mode() & 0o7777;
+        if replaces {
+            let own = file.as_file().metadata()?;
+            if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
+                chown(file.path(), Some(model.uid()), Some(model.gid()))?;
+            }
+        } else {
+            // Whoever makes a copy owns it.
+            mode &= 0o777;
+        }
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.as_file().sync_all()?;
         file.persist(&target).map_err(|error| error.error)?;
         Ok(())
     };

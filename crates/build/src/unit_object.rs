@@ -42,7 +42,7 @@ pub fn derive(
     if tells_blocks {
         let mut own = None;
         if unit.meta.debug_wanted {
-            let plan = plan.map(|plan| UnitPlan { block_lines: None, ..plan });
+            let plan = plan.map(UnitPlan::without_block_lines);
             let (_, described) = generate(unit, plan, &input, folder)?;
             own = debug_graft::graft(&described, &bytes).map_err(Error::machine(&object))?;
         }

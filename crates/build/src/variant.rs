@@ -22,11 +22,12 @@ use crate::carry::frame;
 use crate::carry::recipe::{InputKind, Recipe};
 use crate::carry::unit::{Damaged, UnitRecord};
 use crate::carry::{Carried, file::hex};
+use crate::frame_table::{self, PlannedRecords};
 use crate::libraries::own_libraries;
 use crate::output::{self, Mode};
 use crate::relink::{Objects, Relink};
 use crate::stripping::Stripping;
-use crate::{Error, counter_area, coverage_area, frame_table, references, runtime, unit_object};
+use crate::{Error, counter_area, coverage_area, references, runtime, tuning, unit_object};
 
 /// What to insert.
 #[derive(Clone, Copy)]
@@ -48,9 +49,18 @@ pub trait TracingScheme: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// A plan for each of the module's units, in order, and what the records of
-    /// its functions mean, for whoever reads them.
-    fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)>;
+    /// A plan for each of the module's units, in order.
+    fn plan(&self, module: &ModuleToPlan) -> Vec<TracedUnit>;
+}
+
+/// A unit whose functions keep records in frames.
+pub struct TracedUnit {
+    /// What is inserted.
+    pub plan: UnitPlan,
+    /// What the records of its functions mean, for whoever reads them.
+    pub meaning: Vec<u8>,
+    /// The same of each of the variants ([`backtrail_plan::Switched::variants`]).
+    pub variants: Vec<Vec<u8>>,
 }
 
 /// A scheme whose probes log where they are.
@@ -174,10 +184,21 @@ impl Scheme<'_> {
             }
             Self::Tracing(scheme) => {
                 let module = ModuleToPlan::new(carried, recipe, units)?;
-                let planned = scheme.plan(&module).into_iter();
-                let with_id = |(plan, meaning): (UnitPlan, _)| ((plan.unit, meaning), Some(plan));
-                let (meanings, plans) = planned.map(with_id).unzip::<_, _, Vec<_>, Vec<_>>();
-                Ok((plans, Meaning::Records(meanings)))
+                let (mut plans, mut records) = (Vec::new(), Vec::new());
+                for (planned, unit) in scheme.plan(&module).into_iter().zip(units) {
+                    let meanings = std::iter::once(planned.meaning).chain(planned.variants);
+                    for (plan, meaning) in planned.plan.with_variants().zip(meanings) {
+                        records.push(PlannedRecords {
+                            unit: plan.unit,
+                            variant: plan.variant,
+                            meaning,
+                            switched: plan.switched.functions.clone(),
+                            name: unit.meta.name.clone(),
+                        });
+                    }
+                    plans.push(Some(planned.plan));
+                }
+                Ok((plans, Meaning::Records(records)))
             }
         }
     }
@@ -190,7 +211,7 @@ enum Meaning {
     /// Where counters are.
     Counters(Layout),
     /// What the records of each unit mean.
-    Records(Vec<([u8; 16], Vec<u8>)>),
+    Records(Vec<PlannedRecords>),
 }
 
 /// How a derivation went.
@@ -270,8 +291,8 @@ fn derive_file(
     let (done, cached) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let fingerprint = tool_fingerprint();
     let (plans, meaning) = scheme.plan(carried, recipe, &wanted)?;
-    let covered: Vec<([u8; 16], u32)> =
-        plans.iter().flatten().map(|plan| (plan.unit, plan.covered)).collect();
+    let all: Vec<&UnitPlan> = plans.iter().flatten().collect();
+    let (covered, states) = (coverage_area::object(&all), coverage_area::state_object(&all));
     let derive_one = |((index, unit), plan): ((usize, &&UnitRecord), Option<UnitPlan>)| {
         let inserted = postcard::to_stdvec(&plan).expect("serialising into memory does not fail");
         let key = frame::hash(&[&unit.meta.id, scheme.name().as_bytes(), &inserted, &fingerprint]);
@@ -314,7 +335,7 @@ fn derive_file(
         Scheme::Log | Scheme::Logging(_) => added.push(("backtrail-runtime.o", runtime::LOG)),
         Scheme::Counting(_) => added.push(("backtrail-runtime.o", runtime::COUNTS)),
     }
-    let covered = coverage_area::object(&covered);
+    added.extend(states.as_deref().map(|object| ("backtrail-tuned.o", object)));
     added.extend(covered.as_deref().map(|object| ("backtrail-coverage.o", object)));
     added.extend(area.as_deref().map(|object| ("backtrail-counters.o", object)));
     let is_library = carried.kind == Kind::SharedLibrary;
@@ -338,9 +359,11 @@ fn derive_file(
     }
     .run(&linked)?;
     let mut bytes = std::fs::read(&linked).map_err(Error::read(&linked))?;
-    let mut frames = None;
-    if let Meaning::Records(meanings) = meaning {
-        let table = frame_table::read(&bytes, meanings).map_err(Error::machine(&linked))?;
+    let (mut frames, mut tunable) = (None, None);
+    if let Meaning::Records(records) = meaning {
+        let tables = frame_table::read(&bytes, records).map_err(Error::machine(&linked))?;
+        let (table, switches) = tables;
+        tunable = (!switches.functions.is_empty()).then(|| tuning::section(&switches));
         let table = FrameTable { outside: references::outside(carried, recipe, &wanted)?, ..table };
         frames = Some(table.to_bytes());
         bytes = stripping.apply(&bytes).map_err(Error::machine(&linked))?;
@@ -356,6 +379,8 @@ fn derive_file(
     sections.extend(layout_bytes.as_deref().map(|data| NewSection { name, data }));
     let name = backtrail_abi::record::FRAMES_SECTION;
     sections.extend(frames.as_deref().map(|data| NewSection { name, data }));
+    let name = backtrail_abi::tune::SECTION;
+    sections.extend(tunable.as_deref().map(|data| NewSection { name, data }));
     let bytes = edit::edit(&bytes, &Edit { add: &sections, ..Edit::default() })
         .map_err(Error::machine(&linked))?;
     output::write_whole(output, &bytes, Mode::Program)?;

@@ -3,6 +3,7 @@
 pub mod copies;
 pub mod plan;
 pub mod trace;
+pub mod tune;
 
 use std::path::PathBuf;
 
@@ -67,6 +68,8 @@ pub enum Command {
     Export(Export),
     /// Tell what led to a crash, from the core dump it left.
     Autopsy(Autopsy),
+    /// Switch what functions of a shipped executable record.
+    Tune(tune::Tune),
     /// Move what an executable carries into a side file, found by build id.
     Detach(Detach),
     /// Write out the plain bitcode and the program model.
@@ -123,6 +126,11 @@ pub struct Instrument {
     /// the functions on stacks are taken. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub pt_list: Vec<PathBuf>,
+    /// Let `backtrail tune` switch the functions with such names later, between what
+    /// the scheme says and this list [default: none,cc,cc+pt]. May be given several
+    /// times; the last that matches counts.
+    #[arg(long, value_name = "GLOB[=SCHEME,…]")]
+    pub tunable: Vec<String>,
     /// Where to write the variant [default: PROG.SCHEME].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,

@@ -87,6 +87,7 @@ fn run(line: Line) -> anyhow::Result<u8> {
         Command::Paths(args) => verbs::paths::run(&args, line.quiet),
         Command::Export(args) => verbs::export::run(&args, line.quiet),
         Command::Autopsy(args) => verbs::autopsy::run(&args, line.quiet),
+        Command::Tune(args) => verbs::tune::run(&args, line.quiet),
         Command::Detach(args) => verbs::detach::run(&args),
         Command::Extract(args) => verbs::extract::run(&args),
         Command::Cache(args) => verbs::cache::run(&args),

@@ -14,3 +14,4 @@ pub mod plan;
 pub mod profile;
 pub mod show;
 pub mod trace;
+pub mod tune;

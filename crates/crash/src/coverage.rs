@@ -50,9 +50,13 @@ impl Frames {
         let folded: BTreeSet<_> = folded.map(|activation| activation.function).collect();
         let found_all =
             !evidence.threads_missing && evidence.threads.iter().all(|stack| stack.complete);
+        let off = self.off(bytes);
         for (number, unit) in self.units.iter().enumerate() {
             let Some(model) = &unit.model else { continue };
             for (function, meaning) in &unit.covered {
+                if off.contains(&(number as u32, *function)) {
+                    continue;
+                }
                 // What is damaged tells nothing.
                 let Some(covered) = Covered::with_meaning(model, meaning) else { continue };
                 let mut content = vec![0; covered.bytes() as usize];
@@ -80,6 +84,30 @@ impl Frames {
                 evidence.functions.insert(id, FunctionEvidence { entered, coverage });
             }
         }
+    }
+}
+
+impl Frames {
+    /// The variants of functions, by place of the unit and number, that were not on,
+    /// or of which that is not known: their bytes tell nothing.
+    fn off(&self, bytes: &dyn Fn(u64, &mut [u8]) -> bool) -> BTreeSet<(u32, u32)> {
+        let mut off = BTreeSet::new();
+        // Of some the linker kept no code, or made one of several: what is on is not
+        // known.
+        for (place, unit) in self.table.units.iter().zip(0u32..) {
+            let covered = self.units[unit as usize].covered.keys();
+            off.extend(covered.filter(|_| place.variant > 0).map(|function| (unit, *function)));
+        }
+        for function in &self.table.tuned {
+            let mut state = [0];
+            if !bytes(function.state, &mut state) {
+                continue;
+            }
+            if let Some(on) = function.variants.get(usize::from(state[0])) {
+                off.remove(&(*on, function.function));
+            }
+        }
+        off
     }
 }
 
@@ -124,7 +152,7 @@ impl Reading<'_> {
             CodeKind::Probe(piece) => known(piece).map(with_next),
             CodeKind::Piece(piece) => known(piece).map(|point| {
                 let block = points.data[point].block;
-                let model = self.frames.units[self.unit].model.as_ref();
+                let model = self.frames.units[self.unit].model.as_deref();
                 let body = model.and_then(|it| it.functions.get(Func::new(function as usize)));
                 // A call under way is that call; what failed may have been moved.
                 let moved = body.is_some_and(|body| Points::has_division(body, block));

@@ -5,6 +5,7 @@
 //! still stands.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use backtrail_abi::{UnitId, record};
 use backtrail_graph::Index;
@@ -75,6 +76,8 @@ pub struct Recovered {
     pub truncated: bool,
     /// Whether the function keeps a record at all.
     pub traced: bool,
+    /// What is recorded of what it executed.
+    pub covered: Wanted,
     /// What is odd, for people.
     pub note: Option<&'static str>,
 }
@@ -87,7 +90,9 @@ pub struct Frames {
 
 pub(crate) struct UnitState {
     pub(crate) id: [u8; 16],
-    pub(crate) model: Option<Unit>,
+    pub(crate) model: Option<Rc<Unit>>,
+    /// Which variant of the unit.
+    variant: u32,
     meanings: BTreeMap<u32, FunctionMeaning>,
     pub(crate) covered: BTreeMap<u32, CoveredMeaning>,
     /// Where its bytes of coverage are in the file.
@@ -99,12 +104,18 @@ impl Frames {
     /// of a unit, which the executable carries.
     pub fn new(section: &[u8], model: &dyn Fn([u8; 16]) -> Option<Unit>) -> Result<Self, Error> {
         let table = FrameTable::from_bytes(section).ok_or(Error::DamagedTable)?;
-        let mut units = Vec::new();
+        let mut units: Vec<UnitState> = Vec::new();
         for unit in &table.units {
             let meaning = UnitMeaning::from_bytes(&unit.meaning).ok_or(Error::DamagedTable)?;
+            let same = units.last().filter(|it| it.id == unit.unit && unit.variant > 0);
+            let model = match same {
+                Some(same) => same.model.clone(),
+                None => model(unit.unit).map(Rc::new),
+            };
             units.push(UnitState {
                 id: unit.unit,
-                model: model(unit.unit),
+                variant: unit.variant,
+                model,
                 meanings: meaning.traced.into_iter().map(|it| (it.function, it)).collect(),
                 covered: meaning.covered.into_iter().map(|it| (it.function, it)).collect(),
                 bytes: unit.covered,
@@ -118,13 +129,6 @@ impl Frames {
         self.units[unit].meanings.get(&function).map_or(0, |it| it.words)
     }
 
-    /// What is recorded of what a function executed.
-    pub fn covers(&self, unit: [u8; 16], function: Func) -> Wanted {
-        let unit = self.units.iter().find(|it| it.id == unit);
-        let meaning = unit.and_then(|it| it.covered.get(&(function.position() as u32)));
-        meaning.map_or(Wanted::default(), |it| it.wanted)
-    }
-
     /// What is known of the code outside of the units.
     pub fn outside(&self) -> &Outside {
         &self.table.outside
@@ -133,12 +137,13 @@ impl Frames {
     /// The models of all units, in the order in which they were linked, with
     /// their ids; `None` if one is missing.
     pub fn models(&self) -> Option<Vec<([u8; 16], &Unit)>> {
-        self.units.iter().map(|unit| Some((unit.id, unit.model.as_ref()?))).collect()
+        let units = self.units.iter().filter(|unit| unit.variant == 0);
+        units.map(|unit| Some((unit.id, &**unit.model.as_ref()?))).collect()
     }
 
     /// The model of a unit, if there is one.
     pub fn model(&self, unit: [u8; 16]) -> Option<&Unit> {
-        self.units.iter().find(|it| it.id == unit)?.model.as_ref()
+        self.units.iter().find(|it| it.id == unit)?.model.as_deref()
     }
 
     /// The unit and function that an address of the file is in.
@@ -152,7 +157,7 @@ impl Frames {
     pub fn recover(&self, frame: &Frame<'_>) -> Result<Recovered, Unread> {
         let code = self.table.find(frame.address).ok_or(Unread::NotOurs)?;
         let unit = self.units.get(code.unit as usize).ok_or(Unread::NotOurs)?;
-        let model = unit.model.as_ref().ok_or(Unread::NoModel(UnitId(unit.id)))?;
+        let model = unit.model.as_deref().ok_or(Unread::NoModel(UnitId(unit.id)))?;
         let damaged = || Unread::Damaged { unit: UnitId(unit.id), function: code.function };
         let function = Func::new(code.function as usize);
         let blocks = model.functions.get(function).ok_or_else(damaged)?.blocks.len();
@@ -166,6 +171,7 @@ impl Frames {
             older: Vec::new(),
             truncated: true,
             traced: false,
+            covered: unit.covered.get(&code.function).map_or_else(Wanted::default, |it| it.wanted),
             note: None,
         };
         let covered = match unit.covered.get(&code.function) {

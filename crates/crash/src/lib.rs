@@ -12,7 +12,8 @@
 //! - [`points`], [`leaving`], [`placement`]: what coverage is of, where activations
 //!   end, and which points need a probe;
 //! - [`covered`]: the probes of coverage, and what its bytes and marks mean;
-//! - [`unit_plan`]: the same for a unit.
+//! - [`unit_plan`]: the same for a unit;
+//! - [`tunable`]: the same for functions that can be switched.
 //!
 //! # Concluding
 //! - [`evidence`]: what a core tells of a run, as plain data;
@@ -66,6 +67,7 @@ pub mod regions;
 pub mod scheme;
 mod trace_graph;
 pub mod traced;
+pub mod tunable;
 pub mod unit_plan;
 pub mod walks;
 

@@ -94,7 +94,19 @@ impl Scheme {
 }
 
 impl Mechanisms {
-    fn parse(text: &str) -> Result<Self, Error> {
+    /// As a scheme names it: `cc+pt`, `none`.
+    pub fn name(self) -> String {
+        let coverage = self.coverage.name();
+        match (coverage.is_empty(), self.paths) {
+            (true, false) => "none".to_owned(),
+            (true, true) => "pt".to_owned(),
+            (false, false) => coverage,
+            (false, true) => format!("{coverage}+pt"),
+        }
+    }
+
+    /// Reads what [`Self::name`] gives, in any order.
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let mut found = Self::default();
         if text == "none" {
             return Ok(found);

@@ -48,13 +48,26 @@ pub struct Planning<'a> {
 impl Planning<'_> {
     /// The plan of `unit`, which is known by `id` and is at `place` in its module.
     pub fn plan(&self, id: [u8; 16], unit: &Unit, place: usize) -> (UnitPlan, UnitMeaning) {
+        self.plan_for(id, unit, place, &|_, own| Some(own))
+    }
+
+    /// The same, where `choose` says what is recorded of a function, given what the
+    /// scheme asks for; of some, it is not this plan that says it.
+    pub(crate) fn plan_for(
+        &self,
+        id: [u8; 16],
+        unit: &Unit,
+        place: usize,
+        choose: &dyn Fn(Func, Mechanisms) -> Option<Mechanisms>,
+    ) -> (UnitPlan, UnitMeaning) {
         let blocks = unit.functions.values().map(|data| data.blocks.len() as u32).sum();
         let mut plan = UnitPlan { unit: id, blocks, ..UnitPlan::default() };
         let mut meaning = UnitMeaning::default();
         let mut splits = Vec::new();
         for (function, data) in unit.functions.iter() {
             let name = &unit.symbols[data.symbol].name;
-            let wanted = self.scheme.of(name, &(self.demangle)(name));
+            let own = self.scheme.of(name, &(self.demangle)(name));
+            let Some(wanted) = choose(function, own) else { continue };
             let (paths, covered) = match left_out(unit, function) {
                 Some(why) => (Err(why), Err(why)),
                 None => (
@@ -101,7 +114,7 @@ impl Planning<'_> {
         (plan, meaning)
     }
 
-    fn paths(
+    pub(crate) fn paths(
         &self,
         unit: &Unit,
         function: Func,
@@ -113,7 +126,7 @@ impl Planning<'_> {
         }
     }
 
-    fn coverage(
+    pub(crate) fn coverage(
         &self,
         unit: &Unit,
         function: Func,
@@ -129,7 +142,7 @@ impl Planning<'_> {
 
 /// Why a function cannot have a record, if it cannot. What chooses functions
 /// while the program is loaded can: frames are there.
-fn left_out(unit: &Unit, function: Func) -> Option<LeftOut> {
+pub(crate) fn left_out(unit: &Unit, function: Func) -> Option<LeftOut> {
     let data = &unit.functions[function];
     if unit.symbols[data.symbol].linkage == Linkage::AvailableExternally {
         Some(LeftOut::AvailableExternally)

@@ -265,7 +265,8 @@ fn check(unit: &Unit, function: Func, rng: &mut fastrand::Rng, counts: &mut Told
     let number = function.position() as u32;
     let record = Some(RecordPlace::FrameAddress(-64));
     let code = FunctionCode { unit: 0, function: number, start: CODE, record, runs };
-    let unit_frames = UnitFrames { unit: UNIT, meaning: meaning.to_bytes(), covered: Some(BYTES) };
+    let unit_frames =
+        UnitFrames { unit: UNIT, variant: 0, meaning: meaning.to_bytes(), covered: Some(BYTES) };
     let table = FrameTable { units: vec![unit_frames], code: vec![code], ..FrameTable::default() };
     let frames = Frames::new(&table.to_bytes(), &|_| Some(unit.clone())).unwrap();
 

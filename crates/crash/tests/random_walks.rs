@@ -205,7 +205,12 @@ fn check(unit: &Unit, function: Func, ended: u32, seed: u64) -> Result<Seen, Lef
     let run = |piece: u32| CodeRun { bytes: 1, kind: CodeKind::Piece(piece) };
     let count = pieces.iter().max().map_or(0, |last| last + 1);
     let table = FrameTable {
-        units: vec![UnitFrames { unit: [7; 16], meaning: meaning.to_bytes(), covered: None }],
+        units: vec![UnitFrames {
+            unit: [7; 16],
+            variant: 0,
+            meaning: meaning.to_bytes(),
+            covered: None,
+        }],
         code: vec![FunctionCode {
             unit: 0,
             function: function.position() as u32,

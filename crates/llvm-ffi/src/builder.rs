@@ -6,7 +6,7 @@ use crate::{Call, Function, Instruction, Module, Type, TypeKind, Value};
 /// Inserts instructions into a module.
 pub struct Builder<'m> {
     pub(crate) raw: BuilderRef,
-    module: &'m Module<'m>,
+    pub(crate) module: &'m Module<'m>,
 }
 
 impl<'m> Builder<'m> {
@@ -174,7 +174,7 @@ impl<'m> Builder<'m> {
         call
     }
 
-    fn assembly_of(
+    pub(crate) fn assembly_of(
         &self,
         result: Type<'m>,
         arguments: &[Value<'m>],

@@ -72,6 +72,9 @@ pub enum Error {
         /// What LLVM said.
         why: String,
     },
+    /// Modules could not be linked.
+    #[error("LLVM cannot add one copy of the unit to another: {0}")]
+    Link(String),
     /// Code generation failed.
     #[error("code generation failed: {0}")]
     CodeGeneration(String),

@@ -178,7 +178,7 @@ impl<'m> Global<'m> {
         self.check_object();
         assert!(self.module.is_same(comdat.module), "groups of two modules must not be mixed");
         // SAFETY: the value is a function or a variable of the group's module.
-        unsafe { (self.module.functions_table().LLVMSetComdat)(self.raw, comdat.raw) }
+        unsafe { (self.module.functions_table().LLVMSetComdat)(self.raw, Some(comdat.raw)) }
     }
 
     /// What a variable holds at first, if this module says so.

@@ -35,6 +35,7 @@ mod error;
 mod function;
 mod global;
 mod instruction;
+mod joining;
 mod library;
 mod message;
 mod metadata;

@@ -114,6 +114,8 @@ functions! {
     // Modules.
     fn LLVMDisposeModule(ModuleRef);
     fn LLVMGetModuleInlineAsm(ModuleRef, *mut usize) -> *const c_char;
+    fn LLVMSetModuleInlineAsm2(ModuleRef, *const c_char, usize);
+    fn LLVMLinkModules2(ModuleRef, ModuleRef) -> Bool;
     fn LLVMGetTarget(ModuleRef) -> *const c_char;
     fn LLVMGetModuleDataLayout(ModuleRef) -> TargetDataRef;
     fn LLVMPrintModuleToString(ModuleRef) -> *mut c_char;
@@ -153,11 +155,17 @@ functions! {
     fn LLVMTypeOf(ValueRef) -> TypeRef;
     fn LLVMGetValueKind(ValueRef) -> c_uint;
     fn LLVMGetValueName2(ValueRef, *mut usize) -> *const c_char;
+    fn LLVMSetValueName2(ValueRef, *const c_char, usize);
     fn LLVMIsConstant(ValueRef) -> Bool;
     fn LLVMIsNull(ValueRef) -> Bool;
     fn LLVMIsConstantString(ValueRef) -> Bool;
     fn LLVMGetAsString(ValueRef, *mut usize) -> *const c_char;
     fn LLVMGetFirstUse(ValueRef) -> Option<UseRef>;
+    fn LLVMGetNextUse(UseRef) -> Option<UseRef>;
+    fn LLVMGetUser(UseRef) -> ValueRef;
+    fn LLVMSetOperand(ValueRef, c_uint, ValueRef);
+    fn LLVMGetPoison(TypeRef) -> ValueRef;
+    fn LLVMBlockAddress(ValueRef, BlockRef) -> ValueRef;
     fn LLVMGetNumOperands(ValueRef) -> c_int;
     fn LLVMGetOperand(ValueRef, c_uint) -> Option<ValueRef>;
     fn LLVMConstIntGetSExtValue(ValueRef) -> c_longlong;
@@ -178,6 +186,7 @@ functions! {
     fn LLVMGetVisibility(ValueRef) -> c_uint;
     fn LLVMSetVisibility(ValueRef, c_uint);
     fn LLVMGetUnnamedAddress(ValueRef) -> c_uint;
+    fn LLVMSetUnnamedAddress(ValueRef, c_uint);
     fn LLVMGetSection(ValueRef) -> *const c_char;
     fn LLVMSetSection(ValueRef, *const c_char);
     fn LLVMSetAlignment(ValueRef, c_uint);
@@ -190,7 +199,7 @@ functions! {
     fn LLVMGetGlobalIFuncResolver(ValueRef) -> Option<ValueRef>;
     fn LLVMGetComdat(ValueRef) -> Option<ComdatRef>;
     fn LLVMGetComdatSelectionKind(ComdatRef) -> c_uint;
-    fn LLVMSetComdat(ValueRef, ComdatRef);
+    fn LLVMSetComdat(ValueRef, Option<ComdatRef>);
     fn LLVMGetOrInsertComdat(ModuleRef, *const c_char) -> ComdatRef;
 
     // Functions, blocks, attributes.
@@ -210,6 +219,8 @@ functions! {
     fn LLVMRemoveEnumAttributeAtIndex(ValueRef, c_uint, c_uint);
     fn LLVMGetSubprogram(ValueRef) -> Option<MetadataRef>;
     fn LLVMSetSubprogram(ValueRef, MetadataRef);
+    fn LLVMHasPersonalityFn(ValueRef) -> Bool;
+    fn LLVMSetPersonalityFn(ValueRef, Option<ValueRef>);
 
     // Instructions.
     fn LLVMGetInstructionOpcode(ValueRef) -> c_uint;
@@ -295,6 +306,7 @@ functions! {
     fn LLVMBuildAdd(BuilderRef, ValueRef, ValueRef, *const c_char) -> ValueRef;
     fn LLVMBuildGEP2(BuilderRef, TypeRef, ValueRef, *mut ValueRef, c_uint, *const c_char) -> ValueRef;
     fn LLVMBuildBr(BuilderRef, BlockRef) -> ValueRef;
+    fn LLVMBuildUnreachable(BuilderRef) -> ValueRef;
     fn LLVMBuildPhi(BuilderRef, TypeRef, *const c_char) -> ValueRef;
     fn LLVMAddIncoming(ValueRef, *mut ValueRef, *mut BlockRef, c_uint);
     fn LLVMInsertIntoBuilder(BuilderRef, ValueRef);
@@ -309,6 +321,7 @@ functions! {
     fn LLVMInstructionClone(ValueRef) -> ValueRef;
     fn LLVMInstructionSetDebugLoc(ValueRef, Option<MetadataRef>);
     fn LLVMInstructionEraseFromParent(ValueRef);
+    fn LLVMDeleteBasicBlock(BlockRef);
     fn LLVMReplaceAllUsesWith(ValueRef, ValueRef);
     fn LLVMCanValueUseFastMathFlags(ValueRef) -> Bool;
     fn LLVMGetFastMathFlags(ValueRef) -> c_uint;

@@ -133,7 +133,8 @@ fn insert(
         }
         added.push(record);
     }
-    forget_purity(module, &located);
+    let probed = located.iter().filter(|(_, probes)| !probes.is_empty());
+    forget_purity(module, &probed.map(|(it, _)| it.id()).collect());
     if plan.block_lines.is_some() {
         let mut probed = BTreeMap::new();
         for (index, wanted) in plan.functions.iter().enumerate() {
@@ -250,7 +251,7 @@ fn check(function: Function<'_>, wanted: &FunctionPlan) -> Result<(), Error> {
 }
 
 /// A unit that defines a name of ours would use its own.
-fn check_name(module: &Module<'_>, name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(module: &Module<'_>, name: &str) -> Result<(), Error> {
     let is_taken = match module.function(name) {
         Some(function) => !function.is_declaration(),
         None => {
@@ -263,7 +264,7 @@ fn check_name(module: &Module<'_>, name: &str) -> Result<(), Error> {
 
 /// Gives an inserted call what every call of ours has: it cannot unwind, so it
 /// needs no landing pad, and sanitizers leave it alone.
-fn mark(function: Function<'_>, call: Call<'_>) {
+pub(crate) fn mark(function: Function<'_>, call: Call<'_>) {
     let context = call.module().context();
     context.attribute("nounwind").into_iter().for_each(|it| call.add(it));
     // Every call in a `strictfp` function has to be `strictfp`.
@@ -274,13 +275,11 @@ fn mark(function: Function<'_>, call: Call<'_>) {
 
 /// Takes the attributes that probes make untrue from probed functions and from
 /// calls that may reach them.
-fn forget_purity(module: &Module<'_>, located: &[(Function<'_>, Vec<Located<'_>>)]) {
+pub(crate) fn forget_purity(module: &Module<'_>, probed: &Ids) {
     let untrue: Vec<_> = ["memory", "speculatable"]
         .into_iter()
         .filter_map(|name| module.context().attribute(name))
         .collect();
-    let probed: Ids =
-        located.iter().filter(|(_, probes)| !probes.is_empty()).map(|(it, _)| it.id()).collect();
     for function in module.functions() {
         for attribute in &untrue {
             if probed.contains(&function.id()) && function.has(*attribute) {
@@ -290,7 +289,7 @@ fn forget_purity(module: &Module<'_>, located: &[(Function<'_>, Vec<Located<'_>>
         let instructions = function.blocks().flat_map(|block| block.instructions());
         for call in instructions.filter_map(|it| it.as_call()) {
             for attribute in &untrue {
-                if call.has(*attribute) && may_reach(call.callee(), &probed) {
+                if call.has(*attribute) && may_reach(call.callee(), probed) {
                     call.remove(*attribute);
                 }
             }

@@ -122,6 +122,15 @@ pub enum Error {
         /// Its value.
         value: String,
     },
+    /// Labels of a function that is to have variants are in data that they share.
+    #[error(
+        "`{0}` holds addresses of labels, and is not a constant of its function's own: what it \
+         belongs to cannot be switched; leave it out of what is tunable"
+    )]
+    Labels(String),
+    /// Something is no longer there after variants were added.
+    #[error("`{0}` was lost while variants were added")]
+    Lost(String),
     /// A constructor table is not in the form LLVM demands.
     #[error("`{0}` does not list constructors in the way LLVM defines")]
     Constructors(String),

@@ -17,6 +17,7 @@ mod identity;
 pub mod loops;
 pub mod lower;
 pub mod object;
+mod switch;
 pub mod worker;
 
 pub use error::Error;

@@ -22,7 +22,7 @@ use backtrail_llvm_ffi::{Context, Llvm, Module, exit_at_once};
 use backtrail_plan::worker::{Output, Request, Response};
 
 use crate::apply::Generation;
-use crate::{Error, apply, loops, lower, object};
+use crate::{Error, apply, loops, lower, object, switch};
 
 /// The unit at work, for the message when LLVM gives up.
 static UNIT_NAME: OnceLock<String> = OnceLock::new();
@@ -132,7 +132,7 @@ fn read<'c>(context: &'c Context<'c>, request: &Request) -> Result<Module<'c>, E
     Ok(Module::parse(context, &bitcode, &request.name)?)
 }
 
-fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> {
+fn treat<'c>(module: &mut Module<'c>, request: &Request) -> Result<Response, Error> {
     let unit = request.lower.then(|| Box::new(lower::lower(module, &request.name)));
     let loops_by_position = request.lower && loops::has_positions_only(module);
     let tells_blocks = request.plan.as_ref().is_some_and(|plan| plan.block_lines.is_some());
@@ -147,6 +147,8 @@ fn treat(module: &mut Module<'_>, request: &Request) -> Result<Response, Error> 
             _ => Generation::AsMarked,
         };
         apply::apply(module, plan, generation)?;
+        let context = module.context();
+        switch::apply(module, plan, generation, &|| read(context, request))?;
     }
     if request.strip_debug && !tells_blocks {
         module.strip_debug_info();

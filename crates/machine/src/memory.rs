@@ -123,6 +123,21 @@ impl Memory {
         find_segment(&self.segments, address)
     }
 
+    /// Whether the core itself holds so many bytes at an address, so that no file
+    /// has to stand for them.
+    pub fn is_dumped(&self, address: u64, bytes: u64) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        let mut at = address;
+        while at < end {
+            let held = self.segment(at).map(|segment| segment.start.saturating_add(segment.dumped));
+            match held {
+                Some(held) if held > at => at = held,
+                _ => return false,
+            }
+        }
+        true
+    }
+
     /// Whether code could be executed there.
     pub fn is_executable(&self, address: u64) -> bool {
         self.segment(address).is_some_and(|segment| segment.executable)

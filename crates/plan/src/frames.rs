@@ -17,6 +17,21 @@ pub struct FrameTable {
     pub code: Vec<FunctionCode>,
     /// What is known of the code that is not of these units.
     pub outside: Outside,
+    /// The functions that can be switched.
+    pub tuned: Vec<TunedFunction>,
+}
+
+/// A function of which there are several variants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunedFunction {
+    /// Its unit, by place in [`FrameTable::units`].
+    pub unit: u32,
+    /// Its number in it.
+    pub function: u32,
+    /// Where the byte is that says which variant is on.
+    pub state: u64,
+    /// Its variants, by place in [`FrameTable::units`].
+    pub variants: Vec<u32>,
 }
 
 /// The code of a module that is of no unit, and the other modules of a program, as
@@ -31,11 +46,13 @@ pub struct Outside {
     pub has_native: bool,
 }
 
-/// A unit.
+/// A unit, or a variant of functions of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitFrames {
     /// Its id.
     pub unit: [u8; 16],
+    /// Which variant ([`crate::UnitPlan::variant`]); 0 comes before the others.
+    pub variant: u32,
     /// What its records mean, in the terms of the scheme.
     pub meaning: Vec<u8>,
     /// Where its bytes of coverage are ([`backtrail_abi::cover`]), if it has some.

@@ -10,6 +10,7 @@ pub mod block_lines;
 pub mod block_log;
 pub mod counters;
 pub mod frames;
+pub mod tuning;
 pub mod worker;
 
 use backtrail_ir::{Block, Func, Inst};
@@ -42,6 +43,55 @@ pub struct UnitPlan {
     /// If debug information that tells blocks takes the place of the program's
     /// own ([`block_lines`]): where blocks are told apart in pieces, by function.
     pub block_lines: Option<Vec<(Func, Vec<Inst>)>>,
+    /// Which of several plans for the same unit this is: 0, or that of a variant.
+    pub variant: u32,
+    /// The functions of which there are to be several variants.
+    pub switched: Switched,
+}
+
+/// Functions that are to be springboards, and what their variants have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switched {
+    /// The functions, none of which has probes itself.
+    pub functions: Vec<SwitchedFunction>,
+    /// The plans of variants, numbered from 1 ([`UnitPlan::variant`]).
+    pub variants: Vec<UnitPlan>,
+}
+
+/// A function that is to be a springboard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchedFunction {
+    /// The function.
+    pub function: Func,
+    /// Its linkage name, checked before anything is done.
+    pub name: String,
+    /// Its variants, the first of which is on, by number, each with what it
+    /// records as people write it.
+    pub variants: Vec<(u32, String)>,
+}
+
+impl UnitPlan {
+    /// The same without debug information that tells blocks.
+    pub fn without_block_lines(self) -> Self {
+        let variants = self.switched.variants.into_iter().map(Self::without_block_lines).collect();
+        let switched = Switched { variants, ..self.switched };
+        Self { block_lines: None, switched, ..self }
+    }
+
+    /// This plan and those of its variants.
+    pub fn with_variants(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.switched.variants)
+    }
+
+    /// What the symbols of a unit's own data and its debug information end with,
+    /// so that those of its variants are told apart.
+    pub fn suffix(unit: [u8; 16], variant: u32) -> String {
+        let unit = backtrail_abi::UnitId(unit);
+        match variant {
+            0 => unit.to_string(),
+            variant => format!("{unit}.{variant}"),
+        }
+    }
 }
 
 /// What a function keeps in its frame while an activation of it lives: the sum

@@ -67,6 +67,19 @@ pub fn read_units(path: &Path, section: &[u8]) -> Result<Vec<UnitRecord>, Error>
     bodies.into_iter().map(|body| UnitRecord::from_body(body).map_err(damaged(path))).collect()
 }
 
+/// The only record in `section` of `path`, which begins with `magic`.
+pub(crate) fn one_record<'a>(
+    path: &Path,
+    magic: [u8; 8],
+    section: &'a [u8],
+) -> Result<&'a [u8], Error> {
+    let bodies = frame::unwrap_all(magic, section).map_err(frame_error(path))?;
+    match bodies[..] {
+        [body] => Ok(body),
+        _ => Err(damaged(path)(Damaged("it is not one record".into()))),
+    }
+}
+
 fn read_recipe(path: &Path, section: &[u8]) -> Result<Option<Recipe>, Error> {
     let bodies = frame::unwrap_all(recipe::MAGIC, section).map_err(frame_error(path))?;
     bodies.last().map(|body| Recipe::from_body(body).map_err(damaged(path))).transpose()

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
+use backtrail_abi::tune::plain_name;
 use backtrail_build::output;
 use backtrail_crash::{Frames, Recovered, Unread};
 use backtrail_graph::Index as _;
@@ -210,7 +211,13 @@ struct Looked<'a> {
 impl Examiner<'_> {
     fn places(&mut self, instruction: u64) -> &[Place] {
         let process = self.process;
-        self.places.entry(instruction).or_insert_with(|| process.places(instruction))
+        self.places.entry(instruction).or_insert_with(|| {
+            let mut places = process.places(instruction);
+            for name in places.iter_mut().filter_map(|place| place.function.as_mut()) {
+                name.truncate(plain_name(name).len());
+            }
+            places
+        })
     }
 
     fn thread(&mut self, place: usize, walk: &Walk<'_>, crashed: Option<u32>) -> autopsy::Thread {
@@ -364,7 +371,7 @@ impl Examiner<'_> {
         let table = self.records.table(&recovery.module)?;
         match &recovery.found {
             Ok(found) => {
-                let covered = table.covers(found.unit, found.function).name();
+                let covered = found.covered.name();
                 let scheme = match (covered.is_empty(), found.traced) {
                     (true, false) => return None,
                     (true, true) => "pt".to_owned(),

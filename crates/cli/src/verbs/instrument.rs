@@ -6,13 +6,14 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use backtrail_build::carry::Carried;
-use backtrail_build::variant::{self, ModuleToPlan, Outcome, Scheme, TracingScheme};
+use backtrail_build::variant::{self, ModuleToPlan, Outcome, Scheme, TracedUnit, TracingScheme};
 use backtrail_crash::leaving::LeavingCalls;
+use backtrail_crash::tunable::Tunable;
 use backtrail_crash::unit_plan::Planning;
-use backtrail_plan::UnitPlan;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args;
+use crate::exit::Usage;
 use crate::path_counting::PathCounting;
 use crate::style::demangle;
 
@@ -21,8 +22,12 @@ pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
     let carried = Carried::read(&args.program)?;
     let counting = PathCounting::new(&args.counting, &carried)?;
     let tracing = match &args.scheme {
-        args::Scheme::Tracing(text) => Some(Tracing::new(text, args.ring, &args.pt_list)?),
-        _ => None,
+        args::Scheme::Tracing(text) => Some(Tracing::new(text, args)?),
+        _ if args.tunable.is_empty() => None,
+        _ => {
+            let why = "--tunable is for what crashes are to tell: pt, fc, cc, bc, none";
+            anyhow::bail!(Usage(why.to_owned()))
+        }
     };
     let scheme = match (&args.scheme, &tracing) {
         (args::Scheme::Log, _) => Scheme::Log,
@@ -79,15 +84,21 @@ pub fn derive(
 }
 
 /// What crashes are to tell, as it is asked for on the command line.
-struct Tracing(backtrail_crash::scheme::Scheme);
+struct Tracing {
+    scheme: backtrail_crash::scheme::Scheme,
+    tunable: Tunable,
+}
 
 impl Tracing {
-    fn new(text: &str, paths: u32, lists: &[PathBuf]) -> anyhow::Result<Self> {
+    fn new(text: &str, args: &args::Instrument) -> anyhow::Result<Self> {
         let mut listed = Vec::new();
-        for list in lists {
+        for list in &args.pt_list {
             listed.extend(function_list::read(list)?);
         }
-        Ok(Self(backtrail_crash::scheme::Scheme::parse(text, paths, &listed)?))
+        let scheme = backtrail_crash::scheme::Scheme::parse(text, args.ring, &listed)?;
+        let tunable =
+            Tunable::parse(&args.tunable).map_err(|why| Usage(format!("--tunable: {why}")))?;
+        Ok(Self { scheme, tunable })
     }
 }
 
@@ -96,13 +107,17 @@ impl TracingScheme for Tracing {
         "traced"
     }
 
-    fn plan(&self, module: &ModuleToPlan) -> Vec<(UnitPlan, Vec<u8>)> {
+    fn plan(&self, module: &ModuleToPlan) -> Vec<TracedUnit> {
         let units: Vec<_> = module.units.iter().map(|(_, unit)| unit).collect();
         let leaving = LeavingCalls::new(&units, module.is_executable);
-        let planning = Planning { scheme: &self.0, leaving: &leaving, demangle: &demangle };
+        let planning = Planning { scheme: &self.scheme, leaving: &leaving, demangle: &demangle };
         let plan = |(place, (id, unit)): (usize, &([u8; 16], backtrail_ir::Unit))| {
-            let (plan, meaning) = planning.plan(*id, unit, place);
-            (plan, meaning.to_bytes())
+            let planned = planning.plan_tunable(&self.tunable, *id, unit, place);
+            TracedUnit {
+                plan: planned.plan,
+                meaning: planned.meaning.to_bytes(),
+                variants: planned.variants.iter().map(|it| it.to_bytes()).collect(),
+            }
         };
         module.units.iter().enumerate().map(plan).collect()
     }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use backtrail_abi::UnitId;
 use backtrail_ir::{Func, Index, Inst};
 use backtrail_llvm_ffi::{Block, DebugBuilder, Function, Instruction, Module, Opcode};
 use backtrail_plan::block_lines::{BEGIN, CODE, FRAME_LINE, PROBE, RECORD, RECORD_NAME, line_of};
@@ -69,7 +68,7 @@ pub fn describe<'m>(
     plan: &UnitPlan,
     probed: &BTreeMap<Func, Probed<'_, 'm>>,
 ) {
-    let builder = DebugBuilder::new(module, &UnitId(plan.unit).to_string());
+    let builder = DebugBuilder::new(module, &UnitPlan::suffix(plan.unit, plan.variant));
     let bodies = module.functions().filter(|it| !it.is_declaration());
     for (position, function) in bodies.enumerate() {
         let number = Func::new(position);

@@ -4,7 +4,6 @@
 //! for the reason given in [`super::record`]: whether it was carried out must
 //! agree with how far the program came.
 
-use backtrail_abi::UnitId;
 use backtrail_abi::cover::UNIT_SYMBOL_PREFIX;
 use backtrail_llvm_ffi::{Builder, Function, Global, Instruction, Module};
 use backtrail_plan::UnitPlan;
@@ -24,7 +23,7 @@ impl<'m> Covered<'m> {
     pub fn new(module: &'m Module<'m>, plan: &UnitPlan) -> Result<Self, Error> {
         let mut bytes = None;
         if plan.covered > 0 {
-            let name = format!("{UNIT_SYMBOL_PREFIX}{}", UnitId(plan.unit));
+            let name = format!("{UNIT_SYMBOL_PREFIX}{}", UnitPlan::suffix(plan.unit, plan.variant));
             check_name(module, &name)?;
             let content = module.array_type(module.int_type(8), plan.covered.into());
             bytes = Some(module.declare_hidden(&name, content, 0)?);

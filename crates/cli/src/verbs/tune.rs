@@ -1,0 +1,171 @@
+//! `backtrail tune`: switches what functions of a shipped executable record.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+use backtrail_build::output;
+use backtrail_build::tuning::{Function, Tuned};
+use backtrail_machine::elf::Elf;
+use backtrail_machine::image::build_id_text;
+use serde::Serialize;
+
+use crate::args::tune::{Setting, Tune};
+use crate::exit::Usage;
+use crate::json::write_document;
+use crate::style::{demangle, dim, table};
+
+/// How many functions are named in a message.
+const MOST_NAMED: usize = 5;
+
+/// Runs the verb.
+pub fn run(args: &Tune, quiet: bool) -> anyhow::Result<u8> {
+    let mut tuned = Tuned::read(&args.program)?;
+    let changes = args.undo || !args.set.is_empty();
+    if args.output.is_some() && !changes {
+        anyhow::bail!(Usage("-o is for what --set or --undo changes".to_owned()));
+    }
+    if changes {
+        let before: Vec<usize> = tuned.functions().iter().map(|it| it.on).collect();
+        if args.undo {
+            for place in 0..before.len() {
+                tuned.switch(place, 0)?;
+            }
+        }
+        let notes = set(&mut tuned, &args.set)?;
+        let now = tuned.functions().iter().map(|it| it.on);
+        let switched = before.iter().zip(now).filter(|(before, now)| *before != now).count();
+        match &args.output {
+            Some(path) => output::write_like(path, tuned.bytes(), &args.program)?,
+            None if switched > 0 => {
+                output::write_like(&args.program, tuned.bytes(), &args.program)?;
+            }
+            None => {}
+        }
+        if !quiet {
+            notes.iter().for_each(|note| eprintln!("{note}"));
+            let path = args.output.as_ref().unwrap_or(&args.program);
+            eprintln!("{}: {switched} of {} functions switched", path.display(), before.len());
+        }
+    }
+    if args.list || !changes {
+        match args.json {
+            true => write_json(args, &tuned)?,
+            false => write_list(&tuned)?,
+        }
+    }
+    Ok(0)
+}
+
+/// Switches what `settings` say; gives what there is to say of it.
+fn set(tuned: &mut Tuned, settings: &[Setting]) -> anyhow::Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for Setting { glob, scheme } in settings {
+        let (mut found, mut without) = (Vec::new(), Vec::new());
+        for (place, function) in tuned.functions().iter().enumerate() {
+            let name = &function.tunable.name;
+            if !glob.is_match(name) && !glob.is_match(demangle(name)) {
+                continue;
+            }
+            match function.tunable.variants.iter().position(|it| it.scheme == *scheme) {
+                Some(variant) => found.push((place, variant)),
+                None => without.push(format!("{} ({})", demangle(name), carried(function))),
+            }
+        }
+        let glob = glob.glob();
+        let count = without.len();
+        let named = without.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let named = format!("{named}{}", if count > MOST_NAMED { ", …" } else { "" });
+        if found.is_empty() && count > 0 {
+            anyhow::bail!(Usage(format!("nothing that {glob} matches carries {scheme}: {named}")));
+        }
+        if found.is_empty() {
+            let why = format!("no function that can be switched is called {glob}; see --list");
+            anyhow::bail!(Usage(why));
+        }
+        for (place, variant) in found {
+            tuned.switch(place, variant)?;
+        }
+        if count > 0 {
+            notes.push(format!("as they were, since they do not carry {scheme}: {named}"));
+        }
+    }
+    Ok(notes)
+}
+
+/// The variants of a function, as people write them.
+fn carried(function: &Function) -> String {
+    let variants = function.tunable.variants.iter().map(|it| it.scheme.as_str());
+    variants.collect::<Vec<_>>().join(", ")
+}
+
+fn on(function: &Function) -> &str {
+    &function.tunable.variants[function.on].scheme
+}
+
+fn write_list(tuned: &Tuned) -> anyhow::Result<()> {
+    let heading = ["function", "on", "carries", "unit"].map(str::to_owned).to_vec();
+    let mut rows = vec![heading];
+    for function in tuned.functions() {
+        let mark = if function.on == 0 { "" } else { " *" };
+        rows.push(vec![
+            demangle(&function.tunable.name),
+            format!("{}{mark}", on(function)),
+            carried(function),
+            function.tunable.unit.clone(),
+        ]);
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write!(out, "{}", table(&rows, &[]))?;
+    let note = "* is not what it was derived with. Where a function was inlined, its code is its \
+                caller's and is switched with that.";
+    writeln!(out, "{}", dim(note))?;
+    out.flush()?;
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    program: String,
+    build_id: String,
+    functions: Vec<Listed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    name: &'a str,
+    demangled: String,
+    unit: &'a str,
+    on: &'a str,
+    derived: &'a str,
+    carries: Vec<&'a str>,
+}
+
+fn write_json(args: &Tune, tuned: &Tuned) -> anyhow::Result<()> {
+    let build_id = Elf::parse(tuned.bytes()).and_then(|elf| elf.build_id());
+    let build_id = build_id.context("its build id cannot be read")?.unwrap_or_default();
+    let functions = tuned.functions().iter().map(|function| {
+        let carries: Vec<&str> =
+            function.tunable.variants.iter().map(|it| it.scheme.as_str()).collect();
+        Listed {
+            name: &function.tunable.name,
+            demangled: demangle(&function.tunable.name),
+            unit: &function.tunable.unit,
+            on: on(function),
+            derived: carries.first().copied().unwrap_or_default(),
+            carries,
+        }
+    });
+    let path = args.output.as_ref().unwrap_or(&args.program);
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let document = Document {
+        schema: "backtrail.tune/1",
+        program: name,
+        build_id: build_id_text(&build_id),
+        functions: functions.collect(),
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write_document(&mut out, &document)?;
+    out.flush()?;
+    Ok(())
+}
