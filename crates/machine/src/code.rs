@@ -96,6 +96,9 @@ pub struct RoutineCode {
     pub name: Option<String>,
     /// Whether its address is taken, so that pointers may lead to it.
     pub taken: bool,
+    /// Whether it is no function, but code that several functions jump to: their
+    /// frame stays.
+    pub shared: bool,
 }
 
 /// The code of an executable. Addresses are the file's own.
@@ -313,6 +316,8 @@ impl<'a> Finder<'a> {
                 head,
                 name: self.loaded.symbols.get(&start).cloned(),
                 taken: self.taken.contains(&start),
+                shared: !heads.contains(&head)
+                    && descent.frame_of(start).is_none_or(|frame| frame.start != start),
             }
         });
         let open = stretches.values().filter(|stretch| {

@@ -66,8 +66,7 @@ pub enum Error {
     },
     /// A program with several threads.
     #[error(
-        "{} starts a thread, and breakpoints follow programs of one thread only: \
-         build it with backtrail and trace it with probes",
+        "{} starts a thread, which single steps do not follow: trace it with breakpoints",
         path.display()
     )]
     Threads {

@@ -4,6 +4,9 @@
 //! from the symbol table otherwise. Names are linkage names: how they are
 //! shown is not decided here.
 
+use std::path::Path;
+
+use crate::Error;
 use crate::debug_file::DebugFolders;
 use crate::image::{Image, Slice, Symbol, slice};
 
@@ -20,6 +23,23 @@ pub struct Place {
     pub line: Option<u32>,
     /// Whether the function was inlined into the next.
     pub inlined: bool,
+}
+
+/// Functions and lines of a file, by its own addresses.
+pub struct FilePlaces(DebugInfo);
+
+impl FilePlaces {
+    /// Of the file at `path`, with its debug information, wherever that is.
+    pub fn of_file(path: &Path, folders: &DebugFolders) -> Result<Self, Error> {
+        let image = Image::open(path)?;
+        let debug = folders.debug_of(&image);
+        Ok(Self(DebugInfo::new(&image, debug.as_ref(), folders)))
+    }
+
+    /// What is at an address; inlined functions first.
+    pub fn at(&self, address: u64) -> Vec<Place> {
+        self.0.places(address)
+    }
 }
 
 /// What a file tells about addresses.

@@ -20,6 +20,7 @@ pub mod launch;
 mod scratch;
 pub mod single_step;
 mod sys;
+mod threads;
 
 pub use launch::{Launch, Tracee};
 
@@ -30,6 +31,4 @@ pub enum Ended {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// It became another program.
-    Replaced,
 }

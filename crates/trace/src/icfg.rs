@@ -346,9 +346,6 @@ impl Builder {
                     routines[callee].callers.push(way);
                     dependents[routines[callee].entry.position()].push(from);
                 }
-                if matches!(kind, WayKind::Tail(_)) && routines[routine].has_landings {
-                    return wrong(format!("{from} gives up a frame that has landings"));
-                }
             }
             nodes.push(NodeData { routine, role, landing, ways: (first, ways.len() as u32) });
         }

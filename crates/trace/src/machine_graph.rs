@@ -16,11 +16,12 @@
 //! jump. (With a hub of its own, a jump in a routine that was called back could not
 //! be told from the return to the hub that called it.)
 //!
-//! Landings are landing pads and what follows a call that returns twice. A frame
-//! that has landings and ends in a jump to another routine keeps its place on the
-//! walk's stack until that returns; a tracer that counts frames on the machine's
-//! stack will not see it, so programs that land below such a frame are told apart
-//! from those that diverge by nothing but the message.
+//! Landings are landing pads and what follows a call that returns twice. A jump to
+//! another function gives up the frame; one to code that several functions share
+//! keeps it, on the walk's stack as on the machine's.
+//!
+//! A program that can start threads has a second root: whoever a thread begins with
+//! is one whose address is taken ([`MachineGraph::thread_root`]).
 //!
 //! Breakpoints can be at the first instruction of a block that no other overlaps
 //! ([`Code`] knows). Heads of routines whose address is taken always have one: a
@@ -28,6 +29,7 @@
 //! on if that is another routine. Where the run ends is seen
 //! when it does, by the call that was active ([`MachineGraph::end_of`]).
 
+mod counts;
 mod recorder;
 mod weights;
 
@@ -42,7 +44,9 @@ use crate::Error;
 use crate::distribution::Costs;
 use crate::icfg::{Builder, Icfg, Node, Place, PlaceKind, Role, Routine, Way, WayKind};
 
-pub use recorder::Recorder;
+pub use counts::Counts;
+pub use recorder::{Recorded, Recorder};
+pub use weights::Weights;
 
 /// The traced graph of an executable.
 #[derive(Debug, Clone)]
@@ -55,11 +59,30 @@ pub struct MachineGraph {
     hubs: BTreeMap<usize, Node>,
     always: Vec<Node>,
     observable: Vec<bool>,
+    thread_root: Option<Routine>,
 }
 
 /// Whether a function of a library returns a second time.
 fn returns_twice(name: &str) -> bool {
     matches!(name, "setjmp" | "_setjmp" | "__sigsetjmp" | "sigsetjmp" | "savectx" | "getcontext")
+}
+
+/// Whether the code asks a library for threads: POSIX, C11, `std::thread`, OpenMP.
+fn starts_threads(code: &Code) -> bool {
+    let name = |callee: &Callee| match callee {
+        Callee::External(name) => {
+            let name = name.split('@').next().unwrap_or(name);
+            matches!(name, "pthread_create" | "thrd_create" | "clone")
+                || name.starts_with("_ZNSt6thread15_M_start_thread")
+                || name.starts_with("GOMP_parallel")
+                || name.starts_with("__kmpc_fork")
+        }
+        _ => false,
+    };
+    code.blocks.iter().any(|block| match &block.exit {
+        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlockOrTail(_, callee) => name(callee),
+        _ => false,
+    })
 }
 
 fn behaviour(callee: &Callee) -> Behaviour {
@@ -123,6 +146,8 @@ impl MachineGraph {
             taken.iter().for_each(|&routine| builder.way(node, WayKind::Tail(routine)));
         }
         builder.root(Routine::new(code.entry));
+        let thread_root = anyone.filter(|_| starts_threads(code));
+        thread_root.into_iter().for_each(|root| builder.root(root));
         let mut maker = Maker {
             code,
             builder,
@@ -148,12 +173,11 @@ impl MachineGraph {
         if let Some(&landing) = icfg.landings().iter().find(|it| !observable[it.position()]) {
             return Err(Error::Graph(format!("code overlaps at a landing, {landing}")));
         }
-        Ok(Self { icfg, nodes, hubs, always, observable })
+        Ok(Self { icfg, nodes, hubs, always, observable, thread_root })
     }
 
-    /// What can be observed with breakpoints, and how often it is passed; weights by
-    /// block.
-    pub fn costs(&self, code: &Code, weights: &[u64]) -> Costs {
+    /// What can be observed with breakpoints, and how often it is passed.
+    pub fn costs(&self, code: &Code, weights: &Weights<'_>) -> Costs {
         let by_place = weights::by_place(self, code, weights);
         let seen = self.always.iter().filter(|node| self.observable[node.position()]);
         let mut forced: Vec<Place> = seen.map(|&node| self.icfg.place_of_node(node)).collect();
@@ -173,9 +197,14 @@ impl MachineGraph {
         seen.chain(costs.forced().iter().copied()).collect()
     }
 
-    /// Weights of blocks by the shape of the code alone.
-    pub fn guessed_weights(&self, code: &Code) -> Vec<u64> {
-        weights::guess(code)
+    /// Weights by the shape of the code alone.
+    pub fn guessed_weights(&self, code: &Code) -> Weights<'static> {
+        Weights::Guessed(weights::guess(code))
+    }
+
+    /// How many breakpoints every run has, whatever else it observes.
+    pub fn breakpoints_of_every_run(&self, costs: &Costs) -> usize {
+        costs.forced().iter().filter(|&&place| self.block_of(place).is_some()).count()
     }
 
     /// The block at whose start a witness is; none if it is an end of the run.
@@ -192,6 +221,11 @@ impl MachineGraph {
     pub fn end_of(&self, block: usize) -> Option<Way> {
         let hub = *self.hubs.get(&block)?;
         self.icfg.ways_of(hub).find(|&way| self.icfg.ways()[way].kind == WayKind::End)
+    }
+
+    /// What a thread begins with, if the program can start any.
+    pub fn thread_root(&self) -> Option<Routine> {
+        self.thread_root
     }
 
     /// By routine: whether frames that were left resume in it.
@@ -229,7 +263,9 @@ impl Maker<'_> {
 
     /// A jump from `block` to the head of another routine.
     fn hand_over(&mut self, block: usize, routine: usize) {
-        let kind = if self.has_landings[self.code.blocks[block].routine] {
+        let keeps_landings = self.has_landings[self.code.blocks[block].routine]
+            && self.code.routines[routine].shared;
+        let kind = if keeps_landings {
             let back = self.returning(block);
             WayKind::Call { callee: Routine::new(routine), back }
         } else {

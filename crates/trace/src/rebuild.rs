@@ -361,6 +361,9 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
                 Node::new(row.target as usize)
             }
             Action::Tail => {
+                if row.pops_landing {
+                    self.landing_frames.pop();
+                }
                 let back = self.stack.pop().expect("a routine that runs has a frame");
                 self.push(row.callee, back);
                 Node::new(row.target as usize)

@@ -11,7 +11,7 @@ use backtrail_machine::code::Code;
 use backtrail_machine::tracee::breakpoints::{Breakpoints, Stop};
 use backtrail_machine::tracee::{Ended, Launch, Tracee, single_step};
 use backtrail_trace::icfg::{Role, Routine};
-use backtrail_trace::machine_graph::{MachineGraph, Recorder};
+use backtrail_trace::machine_graph::{MachineGraph, Recorded, Recorder};
 use backtrail_trace::planning::{Options, Plan, Strategy, distribute};
 use backtrail_trace::rebuild::{Ending, Event, Outcome, Rebuild, Tables};
 
@@ -77,12 +77,16 @@ impl Program {
                 Breakpoints { code: &self.code, blocks: &blocks, is_landing: &is_landing };
             let mut events: Vec<Event> = Vec::new();
             let mut ending = Ending::Cut;
-            let mut visit = |stop: Stop<'_>| {
-                let event = recorder.event(&stop);
-                if matches!(stop, Stop::Ending(_)) {
-                    ending = if event.is_some() { Ending::Whole } else { Ending::Cut };
+            let mut visit = |thread: usize, stop: Stop<'_>| {
+                assert_eq!(thread, 0, "one thread");
+                match recorder.record(thread, &stop) {
+                    Recorded::Nothing => {}
+                    Recorded::Event(event) => events.push(event),
+                    Recorded::End(event) => {
+                        events.extend(event);
+                        ending = Ending::Whole;
+                    }
                 }
-                events.extend(event);
                 Ok(())
             };
             let mut tracee = self.start();
@@ -223,25 +227,4 @@ fn traces_of_installed_programs_are_those_of_single_steps() {
         let arguments: Vec<&str> = words.collect();
         check(&Program::new(&path, &arguments), &plans);
     }
-}
-
-#[test]
-fn a_program_with_threads_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("threads.c");
-    let text = "#include <pthread.h>\nstatic void *run(void *it) { return it; }\n\
-                int main(void) { pthread_t t; pthread_create(&t, 0, run, 0); \
-                return pthread_join(t, 0); }\n";
-    std::fs::write(&source, text).unwrap();
-    let program = folder.path().join("threads");
-    let done = Command::new("gcc").arg(&source).arg("-o").arg(&program).status().unwrap();
-    assert!(done.success());
-    let program = Program::new(&program, &[]);
-    let breakpoints = Breakpoints { code: &program.code, blocks: &[0], is_landing: &[false] };
-    let mut tracee = program.start();
-    let id = tracee.id();
-    let error = breakpoints.run(&mut tracee, |_| Ok(())).unwrap_err();
-    assert!(error.to_string().contains("starts a thread"), "{error}");
-    drop(tracee);
-    assert!(!Path::new(&format!("/proc/{id}")).exists(), "the program is gone");
 }

@@ -21,11 +21,12 @@ pub struct Trace {
     /// What is observed.
     #[arg(long, value_enum, default_value_t = Witness::Edge)]
     pub witness: Witness,
-    /// The most places that are observed in a run; there are more runs if M do
-    /// not suffice.
+    /// The most places that are observed in a run, or breakpoints that are set;
+    /// there are more runs if M do not suffice.
     #[arg(long, value_name = "W")]
     pub limit: Option<usize>,
-    /// Choose places by this path profile of the same build.
+    /// Choose places by this path profile of the same build; breakpoints by an
+    /// earlier trace of the same executable.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// How it is run.

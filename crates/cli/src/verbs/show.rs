@@ -2,7 +2,7 @@
 //! or the records of a block log.
 
 mod calls;
-mod trace;
+pub mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

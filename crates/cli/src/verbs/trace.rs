@@ -56,8 +56,8 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
 
 /// What is asked for, where breakpoints are.
 fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<'_>> {
-    if args.weights.is_some() {
-        anyhow::bail!(Usage("a path profile is of probes' places, not of machine code".to_owned()));
+    if args.costs {
+        anyhow::bail!(Usage("--costs is for probes; --explain tells what breakpoints cost".to_owned()));
     }
     let single = args.strategy == Some(Strategy::Single);
     let strategy = match args.strategy {
@@ -74,6 +74,7 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
         runs: if single { 1 } else { usize::from(args.runs) },
         strategy,
         limit: args.limit,
+        weights: args.weights.as_deref(),
         in_process: args.in_process,
         running: &args.running,
         explain: args.explain,

@@ -4,21 +4,21 @@
 //! slot where the displaced instruction is run (`displaced`); then the
 //! program goes on. Breakpoints stay where they are.
 //!
-//! Where frames were left and one resumes, and where the program ends, the stack is
+//! Where frames were left and one resumes, and where a thread ends, the stack is
 //! unwound: these are the *landings* and the end.
 
 use std::collections::HashMap;
 
-use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
 
 use super::children::{self, Change};
-use super::frames::Frames;
+use super::frames::{self, Frames};
 use super::scratch::SLOT;
-use super::{Ended, Tracee, displaced, sys};
+use super::threads::Threads;
+use super::{Ended, Tracee, displaced};
 use crate::Error;
-use crate::code::Code;
+use crate::code::{Block, Callee, Code, Exit};
 
 /// Places to stop at.
 pub struct Breakpoints<'a> {
@@ -30,15 +30,19 @@ pub struct Breakpoints<'a> {
     pub is_landing: &'a [bool],
 }
 
-/// A stop, or the end.
+/// What a thread does, or that it ends.
 #[derive(Debug)]
 pub enum Stop<'a> {
+    /// The thread begins: the thread of this number started it.
+    Begins(usize),
     /// At the breakpoint of this number.
     At(usize),
     /// At a landing: its number, and where the frames are, innermost first, by the
     /// addresses of the file. Frames elsewhere are left out.
     Landing(usize, &'a [u64]),
-    /// The program is about to end; frames as above, as far as it called.
+    /// The thread ends, or becomes another program, in a call: frames as above, none
+    /// if whoever started it is back. A thread that is killed where it is has no
+    /// such stop.
     Ending(&'a [u64]),
 }
 
@@ -47,6 +51,8 @@ pub enum Stop<'a> {
 pub struct Ran {
     /// How it ended.
     pub ended: Ended,
+    /// Whether it had become another program before it did.
+    pub replaced: bool,
     /// How many stops there were.
     pub stops: u64,
 }
@@ -54,61 +60,115 @@ pub struct Ran {
 const NONE: u32 = u32::MAX;
 
 impl Breakpoints<'_> {
-    /// Runs the program to its end and gives each stop to `visit`.
+    /// Runs the program to its end and gives each stop to `visit`, with the number of
+    /// the thread: 0 is the first, others come as they are started.
     pub fn run(
         &self,
         tracee: &mut Tracee,
-        mut visit: impl FnMut(Stop<'_>) -> Result<(), Error>,
+        mut visit: impl FnMut(usize, Stop<'_>) -> Result<(), Error>,
     ) -> Result<Ran, Error> {
-        let placed = self.place(tracee)?;
+        let mut placed = self.place(tracee)?;
+        let exec = self.watch_exec(tracee, &mut placed)?;
         let mut frames = Frames::new();
-        let mut deliver = None;
+        let mut threads = Threads::new(tracee.pid);
+        // The thread that is about to become another program, and its frames.
+        let mut leaving: Option<(usize, Vec<u64>)> = None;
         let mut stops = 0;
+        let (mut stopped, mut deliver) = (Some(tracee.pid), None);
         loop {
-            ptrace::cont(tracee.pid, deliver.take()).map_err(|error| tracee.failed(error))?;
-            match tracee.wait()? {
+            if let Some(pid) = stopped.take() {
+                threads.go_on(tracee, pid, deliver.take())?;
+            }
+            let status = threads.wait(tracee)?;
+            let pid = status.pid().unwrap_or(tracee.pid);
+            let Some(thread) = threads.number(pid) else {
+                threads.remember(pid);
+                continue;
+            };
+            stopped = Some(pid);
+            match status {
                 WaitStatus::Stopped(_, Signal::SIGTRAP) => {
-                    let counter = sys::program_counter(tracee.pid);
-                    let counter = counter.map_err(|error| tracee.failed(error))?;
-                    let Some(number) = placed.number(counter.wrapping_sub(1)) else {
-                        deliver = Some(Signal::SIGTRAP);
+                    let Some(counter) = threads.program_counter(tracee, pid)? else { continue };
+                    let address = counter.wrapping_sub(1);
+                    let Some(number) = placed.number(address) else {
+                        if exec == Some(address) {
+                            let mut registers = tracee.registers_of(pid)?;
+                            registers.rip = address;
+                            leaving = frames.of_ending(tracee, &registers)?.map(|it| (thread, it));
+                            children::pass(tracee, pid, address, &placed.bytes)
+                                .map_err(|error| tracee.failed(error))?;
+                        } else {
+                            deliver = Some(Signal::SIGTRAP);
+                        }
                         continue;
                     };
                     stops += 1;
                     if self.is_landing[number] {
-                        let mut registers = tracee.registers()?;
-                        registers.rip = counter - 1;
+                        let mut registers = tracee.registers_of(pid)?;
+                        registers.rip = address;
                         let found = frames.of(tracee, &registers)?;
-                        visit(Stop::Landing(number, found))?;
+                        visit(thread, Stop::Landing(number, found))?;
                     } else {
-                        visit(Stop::At(number))?;
+                        visit(thread, Stop::At(number))?;
                     }
-                    sys::set_program_counter(tracee.pid, placed.slots[number])
-                        .map_err(|error| tracee.failed(error))?;
+                    threads.set_program_counter(tracee, pid, placed.slots[number])?;
                 }
                 WaitStatus::Stopped(_, signal) => deliver = Some(signal),
+                WaitStatus::Exited(..) | WaitStatus::Signaled(..) if pid != tracee.pid => {
+                    threads.forget(pid);
+                    stopped = None;
+                }
                 WaitStatus::Exited(_, status) => {
                     tracee.is_gone = true;
-                    return Ok(Ran { ended: Ended::Exited(status), stops });
+                    return Ok(Ran { ended: Ended::Exited(status), replaced: false, stops });
                 }
                 WaitStatus::Signaled(_, signal, _) => {
                     tracee.is_gone = true;
-                    return Ok(Ran { ended: Ended::Killed(signal as i32), stops });
+                    return Ok(Ran { ended: Ended::Killed(signal as i32), replaced: false, stops });
                 }
                 WaitStatus::PtraceEvent(_, _, event) => {
-                    match children::on_event(tracee, event, &placed.bytes)? {
+                    match children::on_event(tracee, &mut threads, pid, event, &placed.bytes)? {
                         Change::None => {}
-                        Change::Replaced => return Ok(Ran { ended: Ended::Replaced, stops }),
+                        Change::Thread(new) => visit(new, Stop::Begins(thread))?,
+                        Change::Replaced => {
+                            if let Some((thread, frames)) = &leaving {
+                                visit(*thread, Stop::Ending(frames))?;
+                            }
+                            let ended = children::see_out(tracee)?;
+                            return Ok(Ran { ended, replaced: true, stops });
+                        }
                         Change::Ending => {
-                            let registers = tracee.registers()?;
-                            let found = frames.of(tracee, &registers)?;
-                            visit(Stop::Ending(found))?;
+                            if let Ok(registers) = tracee.registers_of(pid)
+                                && let Some(found) = frames.of_ending(tracee, &registers)?
+                            {
+                                visit(thread, Stop::Ending(&found))?;
+                            }
                         }
                     }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// A breakpoint where the C library becomes another program, if the executable
+    /// asks for that: what follows has none of its memory.
+    fn watch_exec(&self, tracee: &Tracee, placed: &mut Placed) -> Result<Option<u64>, Error> {
+        let asks = |block: &Block| match &block.exit {
+            Exit::Call(Callee::External(name), _) | Exit::Tail(Callee::External(name)) => {
+                name.starts_with("exec")
+            }
+            _ => false,
+        };
+        if !self.code.blocks.iter().any(asks) {
+            return Ok(None);
+        }
+        let Some(address) = frames::function_of_c_library(tracee, "execve")? else {
+            return Ok(None);
+        };
+        let byte = tracee.put_breakpoint(address)?;
+        placed.bytes.insert(address, byte);
+        Ok(Some(address))
     }
 
     /// Writes slots and breakpoints.

@@ -3,12 +3,13 @@
 //! A process that it forks has a copy of its memory, breakpoints included: they
 //! are taken out of the copy, and the child goes its own way, untraced. A child of
 //! `vfork` has the very memory of its parent, which waits: it is led past every
-//! breakpoint until it becomes another program or ends. Threads are refused: one
-//! trace per thread needs to know whose stop a stop is from the start.
+//! breakpoint until it becomes another program or ends. Threads are followed. A
+//! program that becomes another runs on untraced, to its end.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Event};
@@ -16,7 +17,8 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::{Tracee, sys};
+use super::threads::Threads;
+use super::{Ended, Tracee, sys};
 use crate::Error;
 
 /// What became of the program at an event.
@@ -24,16 +26,20 @@ use crate::Error;
 pub(super) enum Change {
     /// It goes on.
     None,
-    /// It is about to end; its memory is still there.
+    /// It has another thread, of this number.
+    Thread(usize),
+    /// The thread is about to end; its memory is still there.
     Ending,
     /// It is another program now.
     Replaced,
 }
 
-/// Deals with an event of the program, whose memory has these breakpoints: by
-/// address, the byte that belongs there.
+/// Deals with an event of a thread of the program, whose memory has these breakpoints:
+/// by address, the byte that belongs there.
 pub(super) fn on_event(
     tracee: &mut Tracee,
+    threads: &mut Threads,
+    thread: Pid,
     event: i32,
     breakpoints: &HashMap<u64, u8>,
 ) -> Result<Change, Error> {
@@ -44,39 +50,67 @@ pub(super) fn on_event(
     if is(Event::PTRACE_EVENT_EXEC) {
         return Ok(Change::Replaced);
     }
-    if is(Event::PTRACE_EVENT_CLONE) {
-        if let Ok(thread) = ptrace::getevent(tracee.pid) {
-            tracee.threads.push(Pid::from_raw(thread as i32));
-        }
-        return Err(Error::Threads { path: tracee.executable().to_owned() });
+    let is_clone = is(Event::PTRACE_EVENT_CLONE);
+    if !is_clone && !is(Event::PTRACE_EVENT_FORK) && !is(Event::PTRACE_EVENT_VFORK) {
+        return Ok(Change::None);
     }
-    if is(Event::PTRACE_EVENT_FORK) || is(Event::PTRACE_EVENT_VFORK) {
-        let failed = |error| tracee.failed(error);
-        let child = ptrace::getevent(tracee.pid).map_err(failed)?;
-        let child = Pid::from_raw(child as i32);
-        // Its first stop.
+    let child = ptrace::getevent(thread).map_err(|error| tracee.failed(error))?;
+    let child = Pid::from_raw(child as i32);
+    // Its first stop, which may have been seen before this event.
+    if !threads.recall(child) {
         match wait(child) {
             Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(Errno::ECHILD) => {
                 return Ok(Change::None);
             }
-            other => other.map_err(failed)?,
+            other => other.map_err(|error| tracee.failed(error))?,
         };
-        if is(Event::PTRACE_EVENT_FORK) {
-            let memory = OpenOptions::new().write(true).open(format!("/proc/{child}/mem"));
-            if let Ok(memory) = memory {
-                for (&address, &byte) in breakpoints {
-                    let _ = memory.write_all_at(&[byte], address);
-                }
+    }
+    let is_thread = Path::new(&format!("/proc/{}/task/{child}", tracee.pid)).exists();
+    if is_clone && is_thread {
+        tracee.threads.push(child);
+        let number = threads.add(child);
+        threads.go_on(tracee, child, None)?;
+        return Ok(Change::Thread(number));
+    }
+    let failed = |error| tracee.failed(error);
+    if is(Event::PTRACE_EVENT_VFORK) || (is_clone && shares_memory(tracee.pid, child)) {
+        lead_past(tracee, child, breakpoints).map_err(failed)?;
+    } else {
+        let memory = OpenOptions::new().write(true).open(format!("/proc/{child}/mem"));
+        if let Ok(memory) = memory {
+            for (&address, &byte) in breakpoints {
+                let _ = memory.write_all_at(&[byte], address);
             }
-            let _ = ptrace::detach(child, None);
-        } else {
-            lead_past(tracee, child, breakpoints).map_err(failed)?;
         }
+        let _ = ptrace::detach(child, None);
     }
     Ok(Change::None)
 }
 
-fn wait(process: Pid) -> Result<WaitStatus, Errno> {
+/// Whether two processes have one memory (`kcmp(2)`); not if that cannot be asked.
+fn shares_memory(one: Pid, other: Pid) -> bool {
+    sys::compare_memory(one, other)
+}
+
+/// Lets a program that has become another go its way; how that ended.
+pub(super) fn see_out(tracee: &mut Tracee) -> Result<Ended, Error> {
+    ptrace::detach(tracee.pid, None).map_err(|error| tracee.failed(error))?;
+    loop {
+        match tracee.wait()? {
+            WaitStatus::Exited(_, status) => {
+                tracee.is_gone = true;
+                return Ok(Ended::Exited(status));
+            }
+            WaitStatus::Signaled(_, signal, _) => {
+                tracee.is_gone = true;
+                return Ok(Ended::Killed(signal as i32));
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn wait(process: Pid) -> Result<WaitStatus, Errno> {
     loop {
         match waitpid(process, Some(WaitPidFlag::__WALL)) {
             Err(Errno::EINTR) => {}
@@ -97,17 +131,9 @@ fn lead_past(tracee: &Tracee, child: Pid, breakpoints: &HashMap<u64, u8>) -> Res
             }
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {
                 let address = sys::program_counter(child)?.wrapping_sub(1);
-                let Some(&byte) = breakpoints.get(&address) else {
+                if !breakpoints.contains_key(&address) {
                     signal = Some(Signal::SIGTRAP);
-                    continue;
-                };
-                let put = |byte: u8| tracee.memory.write_all_at(&[byte], address);
-                put(byte).map_err(|_| Errno::EIO)?;
-                sys::set_program_counter(child, address)?;
-                ptrace::step(child, None)?;
-                let status = wait(child)?;
-                put(super::launch::BREAKPOINT).map_err(|_| Errno::EIO)?;
-                if let WaitStatus::Exited(..) | WaitStatus::Signaled(..) = status {
+                } else if !pass(tracee, child, address, breakpoints)? {
                     return Ok(());
                 }
             }
@@ -115,4 +141,22 @@ fn lead_past(tracee: &Tracee, child: Pid, breakpoints: &HashMap<u64, u8>) -> Res
             _ => {}
         }
     }
+}
+
+/// Leads a thread past the breakpoint that it has stopped behind, with a second stop;
+/// whether it is still there.
+pub(super) fn pass(
+    tracee: &Tracee,
+    thread: Pid,
+    address: u64,
+    breakpoints: &HashMap<u64, u8>,
+) -> Result<bool, Errno> {
+    let Some(&byte) = breakpoints.get(&address) else { return Ok(true) };
+    let put = |byte: u8| tracee.memory.write_all_at(&[byte], address);
+    put(byte).map_err(|_| Errno::EIO)?;
+    sys::set_program_counter(thread, address)?;
+    ptrace::step(thread, None)?;
+    let status = wait(thread)?;
+    put(super::launch::BREAKPOINT).map_err(|_| Errno::EIO)?;
+    Ok(!matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)))
 }

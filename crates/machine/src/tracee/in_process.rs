@@ -24,11 +24,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 
 use super::breakpoints::{Breakpoints, Ran, Stop};
-use super::frames::Frames;
+use super::frames::{self, Frames};
 use super::{Ended, Tracee};
 use crate::Error;
-use crate::modules::Options;
-use crate::process::Process;
 
 /// How many hits are recorded at most. The file is sparse.
 const CAPACITY: u64 = 1 << 31;
@@ -41,7 +39,7 @@ impl Breakpoints<'_> {
         &self,
         tracee: &mut Tracee,
         folder: &Path,
-        mut visit: impl FnMut(Stop<'_>) -> Result<(), Error>,
+        mut visit: impl FnMut(usize, Stop<'_>) -> Result<(), Error>,
     ) -> Result<Ran, Error> {
         if self.is_landing.contains(&true) {
             return self.run(tracee, visit);
@@ -66,7 +64,7 @@ impl Breakpoints<'_> {
                     let log = read_log(&file).map_err(unwritable)?;
                     if log.context != 0 {
                         let registers = registers_of(tracee, log.context)?;
-                        at_end = Some(frames.of(tracee, &registers)?.to_vec());
+                        at_end = frames.of_ending(tracee, &registers)?;
                         let _ = kill(tracee.pid, Signal::SIGCONT);
                     }
                 }
@@ -77,7 +75,10 @@ impl Breakpoints<'_> {
         tracee.is_gone = true;
         let log = read_log(&file).map_err(unwritable)?;
         if log.threads != 0 {
-            return Err(Error::Threads { path: tracee.executable().to_owned() });
+            return Err(tracee.wrong(
+                "it starts a thread, and the handler inside of it is for one only: trace it \
+                 without one",
+            ));
         }
         if ended == Ended::Killed(Signal::SIGTRAP as i32) {
             return Err(tracee.wrong(
@@ -96,13 +97,13 @@ impl Breakpoints<'_> {
             if number >= self.blocks.len() {
                 return Err(tracee.wrong("it wrote into memory of its tracer"));
             }
-            visit(Stop::At(number))?;
+            visit(0, Stop::At(number))?;
         }
         if let Some(frames) = &at_end {
-            visit(Stop::Ending(frames))?;
+            visit(0, Stop::Ending(frames))?;
         }
         let _ = std::fs::remove_file(&path);
-        Ok(Ran { ended, stops: log.count })
+        Ok(Ran { ended, replaced: false, stops: log.count })
     }
 }
 
@@ -163,7 +164,7 @@ fn registers_of(tracee: &Tracee, context: u64) -> Result<user_regs_struct, Error
 /// Puts the handler into the program, which is stopped where it begins.
 fn install(tracee: &Tracee, log: &Path, table: &[u8], start: u64) -> Result<(), Error> {
     let registers = tracee.registers()?;
-    let exit = exit_function(tracee)?;
+    let exit = frames::function_of_c_library(tracee, "_exit")?.unwrap_or(0);
     // Words for system calls, below what the program uses of its stack.
     let place = (registers.rsp - 8192) & !0xf;
     let mut name = log.as_os_str().as_bytes().to_vec();
@@ -220,17 +221,4 @@ fn install(tracee: &Tracee, log: &Path, table: &[u8], start: u64) -> Result<(), 
         tracee.put_breakpoint(exit)?;
     }
     Ok(())
-}
-
-/// Where the C library ends the process.
-fn exit_function(tracee: &Tracee) -> Result<u64, Error> {
-    let process = Process::of_tracee(tracee.id(), &Options::default())?;
-    let found =
-        process.modules.list.iter().filter(|it| it.path.contains("/libc.so")).find_map(|module| {
-            let symbols = module.image.as_ref()?.symbols();
-            let symbol =
-                symbols.iter().find(|it| it.name == "_exit" || it.name.starts_with("_exit@"))?;
-            Some(symbol.address.wrapping_add(module.bias))
-        });
-    Ok(found.unwrap_or(0))
 }

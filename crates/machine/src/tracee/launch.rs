@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::errno::Errno;
 use nix::libc::user_regs_struct;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
@@ -175,7 +175,8 @@ fn stay_on_one_core() {
     let own = Pid::from_raw(0);
     let Ok(allowed) = sched_getaffinity(own) else { return };
     let is_allowed = |core: &usize| allowed.is_set(*core).unwrap_or(false);
-    let Some(core) = (0..CpuSet::count()).find(is_allowed) else { return };
+    let own_core = sched_getcpu().ok().filter(is_allowed);
+    let Some(core) = own_core.or_else(|| (0..CpuSet::count()).find(is_allowed)) else { return };
     let mut one = CpuSet::new();
     if one.set(core).is_ok() {
         let _ = sched_setaffinity(own, &one);
@@ -218,7 +219,11 @@ impl Tracee {
     }
 
     pub(super) fn registers(&self) -> Result<user_regs_struct, Error> {
-        ptrace::getregs(self.pid).map_err(|error| self.failed(error))
+        self.registers_of(self.pid)
+    }
+
+    pub(super) fn registers_of(&self, thread: Pid) -> Result<user_regs_struct, Error> {
+        ptrace::getregs(thread).map_err(|error| self.failed(error))
     }
 
     pub(super) fn set_registers(&self, registers: user_regs_struct) -> Result<(), Error> {

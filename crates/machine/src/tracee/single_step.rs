@@ -16,6 +16,7 @@ use nix::sys::wait::WaitStatus;
 
 use super::children::{self, Change};
 use super::launch::BREAKPOINT;
+use super::threads::Threads;
 use super::{Ended, Tracee};
 use crate::Error;
 use crate::code::{Code, Exit};
@@ -36,6 +37,7 @@ pub fn blocks(
         (Some(first), Some(last)) => (first.start, last.end),
         _ => (0, 0),
     };
+    let mut threads = Threads::new(tracee.pid);
     let mut deliver: Option<Signal> = None;
     let mut at = super::sys::program_counter(tracee.pid).map_err(|error| tracee.failed(error))?;
     let mut current = None;
@@ -81,8 +83,13 @@ pub fn blocks(
                 return Ok(Ended::Killed(signal as i32));
             }
             WaitStatus::PtraceEvent(_, _, event) => {
-                match children::on_event(tracee, event, &by_address)? {
-                    Change::Replaced => return Ok(Ended::Replaced),
+                let pid = tracee.pid;
+                match children::on_event(tracee, &mut threads, pid, event, &by_address)? {
+                    Change::Replaced => return children::see_out(tracee),
+                    // Breakpoints are taken out to be passed, which others would miss.
+                    Change::Thread(_) => {
+                        return Err(Error::Threads { path: tracee.executable().to_owned() });
+                    }
                     Change::Ending => {
                         at = NOWHERE;
                         continue;

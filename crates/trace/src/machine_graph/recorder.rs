@@ -7,6 +7,17 @@ use super::MachineGraph;
 use crate::distribution::{Profile, Witness};
 use crate::rebuild::Event;
 
+/// What a stop tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// Nothing.
+    Nothing,
+    /// A witness was passed.
+    Event(Event),
+    /// The thread ended, and it is known where: at this witness, or where it began.
+    End(Option<Event>),
+}
+
 /// Translates the stops of one run, whose witnesses are a profile.
 #[derive(Debug, Clone)]
 pub struct Recorder<'a> {
@@ -52,15 +63,24 @@ impl<'a> Recorder<'a> {
         &self.is_landing
     }
 
-    /// The event that a stop is; none if the run ended where that is not known.
+    /// What a stop of a thread tells.
     #[inline]
-    pub fn event(&self, stop: &Stop<'_>) -> Option<Event> {
+    pub fn record(&self, thread: usize, stop: &Stop<'_>) -> Recorded {
         match *stop {
-            Stop::At(number) => Some(Event { witness: self.witnesses[number], depth: 0 }),
-            Stop::Landing(number, frames) => {
-                Some(Event { witness: self.witnesses[number], depth: self.depth(frames) })
+            Stop::At(number) => {
+                Recorded::Event(Event { witness: self.witnesses[number], depth: 0 })
             }
-            Stop::Ending(frames) => self.end(frames),
+            Stop::Landing(number, frames) => Recorded::Event(Event {
+                witness: self.witnesses[number],
+                depth: self.depth(frames),
+            }),
+            Stop::Begins(_) => Recorded::Nothing,
+            // Back with who started the thread.
+            Stop::Ending([]) if thread != 0 => Recorded::End(None),
+            Stop::Ending(frames) => match self.end(frames) {
+                Some(event) => Recorded::End(Some(event)),
+                None => Recorded::Nothing,
+            },
         }
     }
 

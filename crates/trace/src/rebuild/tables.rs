@@ -150,6 +150,7 @@ impl Tables {
                 }
                 WayKind::Tail(callee) => {
                     (row.action, row.target, row.callee) = (Action::Tail, entry(callee), callee);
+                    row.pops_landing = has_landings(data.from);
                 }
                 WayKind::Return => {
                     (row.action, row.pops_landing) = (Action::Return, has_landings(data.from));

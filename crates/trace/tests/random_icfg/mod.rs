@@ -93,9 +93,7 @@ fn any_graph(rng: &mut Rng, size: Size, features: Features) -> Icfg {
                         builder.way(node, WayKind::Call { callee: callee(rng), back });
                     }
                 }
-                12 if !has_landings[routine.position()] => {
-                    builder.way(node, WayKind::Tail(callee(rng)));
-                }
+                12 => builder.way(node, WayKind::Tail(callee(rng))),
                 13 if features.hubs => builder.way(node, WayKind::End),
                 14 if may_leave => builder.way(node, WayKind::Leave),
                 _ if features.hubs => {

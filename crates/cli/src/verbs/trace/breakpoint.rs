@@ -7,8 +7,11 @@
 //! run ([`copy`]).
 
 pub mod copy;
+mod legend;
 mod partial;
+mod planned;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,23 +19,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use backtrail_build::Error;
+use backtrail_build::output::WholeFile;
 use backtrail_collect::copies::{self, Copies, Event, Variant};
 use backtrail_graph::Index as _;
 use backtrail_machine::code::Code;
-use backtrail_machine::image::{Image, build_id_text};
+use backtrail_machine::image::Image;
 use backtrail_machine::tracee::Ended;
 use backtrail_trace::distribution::Profile;
-use backtrail_trace::file::{self, FunctionName, Kind, Legend, PlaceName, Step};
+use backtrail_trace::file::{self, Step};
 use backtrail_trace::icfg::{Node, Role, Routine};
 use backtrail_trace::machine_graph::MachineGraph;
-use backtrail_trace::planning::{self, Options, Plan};
+use backtrail_trace::planning::{self, Plan};
 use backtrail_trace::rebuild::{Outcome, Rebuild, Tables};
 
 use super::{begin_file, finish_file};
 use crate::args::copies::Running;
 use crate::exit::{Diverged, Unreadable};
 use crate::verbs::profile::copies::{bar, engine, isolation};
-use partial::{Partial, Summary};
+use partial::{Events, Partial, Summary, ThreadSummary};
 
 /// What is asked for.
 pub struct Request<'a> {
@@ -46,6 +50,8 @@ pub struct Request<'a> {
     pub strategy: planning::Strategy,
     /// The most breakpoints of a run.
     pub limit: Option<usize>,
+    /// An earlier trace, whose counts plan this one.
+    pub weights: Option<&'a Path>,
     /// Whether a handler in the program takes breakpoints.
     pub in_process: bool,
     /// How several runs are kept apart, and where they are.
@@ -61,11 +67,12 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     let program = request.program.canonicalize().map_err(Error::read(request.program))?;
     let code = read_code(&program)?;
     let graph = MachineGraph::new(&code)?;
-    let plan = plan(request, &code, &graph)?;
+    let weights = request.weights.map(|path| planned::counts_of(path, &program, &code)).transpose()?;
+    let plan = planned::plan(request, &code, &graph, weights.as_ref())?;
     let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
     if request.explain {
-        explain_code(&code, &graph, &plan);
+        planned::explain_code(&code, &graph, &plan);
     }
     let (partials, status) = match &plan.profiles[..] {
         [profile] => {
@@ -80,8 +87,8 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     let stops: Vec<u64> = partials.iter().map(|(_, summary)| summary.stops).collect();
     let blocks = rebuild(&program, &code, &graph, &plan, &partials, output)?;
     if request.explain {
-        let worst = stops.iter().max().copied().unwrap_or(0);
-        eprintln!("backtrail: {blocks} blocks executed; stops {stops:?}, at most {worst} in a run");
+        eprintln!("backtrail: {blocks} blocks executed");
+        planned::explain_stops(&program, &code, &graph, &plan, &stops, output)?;
         let seconds = partials.iter().map(|(_, summary)| format!("{:.3}", summary.seconds));
         eprintln!("backtrail: seconds: {}", seconds.collect::<Vec<_>>().join(" "));
     }
@@ -108,40 +115,10 @@ pub fn read_code(program: &Path) -> anyhow::Result<Code> {
     Ok(code)
 }
 
-fn plan(request: &Request<'_>, code: &Code, graph: &MachineGraph) -> anyhow::Result<Plan> {
-    let costs = graph.costs(code, &graph.guessed_weights(code));
-    let options =
-        Options { runs: request.runs, strategy: request.strategy, limit: request.limit, trials: 0 };
-    match planning::distribute(&graph.icfg, &costs, options) {
-        // Every block tells any two ways apart, at a price.
-        Err(backtrail_trace::Error::Plan(_)) if request.limit.is_none() => {
-            let all = graph.every_place(&costs);
-            let profiles = vec![Profile::new(&graph.icfg, all)];
-            Ok(Plan { profiles, runs: vec![0] })
-        }
-        other => Ok(other?),
-    }
-}
-
-fn explain_code(code: &Code, graph: &MachineGraph, plan: &Plan) {
-    eprintln!(
-        "backtrail: {} routines, {} blocks; {} computed jumps taken for calls in tail position",
-        code.routines.len(),
-        code.blocks.len(),
-        code.open_jumps.len()
-    );
-    let breakpoints = |profile: &Profile| {
-        profile.places().iter().filter(|&&place| graph.block_of(place).is_some()).count()
-    };
-    let sizes: Vec<usize> = plan.profiles.iter().map(breakpoints).collect();
-    eprintln!("backtrail: breakpoints in each run: {sizes:?}");
-}
-
 fn status_of(summary: &Summary) -> ExitStatus {
     ExitStatus::from_raw(match summary.ended() {
         Ended::Exited(code) => (code & 0xff) << 8,
         Ended::Killed(signal) => signal & 0x7f,
-        Ended::Replaced => 0,
     })
 }
 
@@ -215,14 +192,70 @@ fn rebuild(
     output: &Path,
 ) -> anyhow::Result<u64> {
     let tables = Tables::new(&graph.icfg, &plan.profiles)?;
-    let mut traces = Vec::new();
-    for ((partial, summary), profile) in partials.iter().zip(&plan.profiles) {
-        traces.push((partial.events(graph, profile)?, summary.ending()));
-    }
     let process = partials.first().map_or(0, |(_, summary)| summary.process);
     let mut writer = begin_file(output)?;
-    writer.begin_thread(process, 1)?;
-    let mut rebuild = Rebuild::new(&tables, Routine::new(code.entry), traces);
+    let mut blocks = 0;
+    let mut number = 0;
+    for threads in same_threads(partials)? {
+        let root = match number {
+            0 => Some(Routine::new(code.entry)),
+            _ => graph.thread_root(),
+        };
+        let Some(root) = root else { continue };
+        number += 1;
+        let mut traces = Vec::new();
+        for ((&thread, (partial, summary)), profile) in
+            threads.iter().zip(partials).zip(&plan.profiles)
+        {
+            let events = partial.events(thread, graph, profile)?;
+            traces.push((events, summary.threads[thread].ending()));
+        }
+        writer.begin_thread(process, number)?;
+        let mut rebuild = Rebuild::new(&tables, root, traces);
+        blocks += write_thread(&mut rebuild, &mut writer, code, graph)?;
+        let ending = match rebuild.outcome() {
+            Some(Outcome::Unknown(node)) => {
+                let place = describe(node, code, graph);
+                file::Ending::Unknown(format!("what followed {place} is not known"))
+            }
+            _ => file::Ending::Whole,
+        };
+        writer.end_thread(ending)?;
+    }
+    finish_file(writer, legend::of(program, code)?)?;
+    Ok(blocks)
+}
+
+/// By thread that executed something: its number in each run.
+fn same_threads(partials: &Partials) -> anyhow::Result<Vec<Vec<usize>>> {
+    let lines = |summary: &Summary| -> BTreeMap<Vec<u32>, usize> {
+        let is_wanted = |&(number, it): &(usize, &ThreadSummary)| number == 0 || it.events > 0;
+        let threads = summary.threads.iter().enumerate().filter(is_wanted);
+        threads.map(|(number, it)| (it.line.clone(), number)).collect()
+    };
+    let mut runs = partials.iter().map(|(_, summary)| lines(summary));
+    let first = runs.next().unwrap_or_default();
+    let mut found: Vec<Vec<usize>> = first.values().map(|&number| vec![number]).collect();
+    for run in runs {
+        if !run.keys().eq(first.keys()) {
+            anyhow::bail!(Diverged(
+                "the runs diverged: they did not start the same threads".to_owned()
+            ));
+        }
+        for (thread, &number) in found.iter_mut().zip(run.values()) {
+            thread.push(number);
+        }
+    }
+    Ok(found)
+}
+
+/// Writes the blocks of one thread; how many.
+fn write_thread(
+    rebuild: &mut Rebuild<'_, Events>,
+    writer: &mut file::Writer<WholeFile>,
+    code: &Code,
+    graph: &MachineGraph,
+) -> anyhow::Result<u64> {
     let mut last: Option<(Node, usize)> = None;
     let mut blocks = 0;
     while let Some(node) = rebuild.next() {
@@ -240,15 +273,6 @@ fn rebuild(
         }
         last = Some((node, depth));
     }
-    let ending = match rebuild.outcome() {
-        Some(Outcome::Unknown(node)) => {
-            let place = describe(node, code, graph);
-            file::Ending::Unknown(format!("what followed {place} is not known"))
-        }
-        _ => file::Ending::Whole,
-    };
-    writer.end_thread(ending)?;
-    finish_file(writer, legend(program, code)?)?;
     Ok(blocks)
 }
 
@@ -283,24 +307,6 @@ fn explain_divergence(
         }
         other => other.into(),
     }
-}
-
-fn legend(program: &Path, code: &Code) -> anyhow::Result<Legend> {
-    let image = Image::open(program)?;
-    let names = (0..code.routines.len()).map(|routine| FunctionName { name: code.name(routine) });
-    let places = code.blocks.iter().enumerate().map(|(number, block)| {
-        let function = block.routine as u32;
-        (number as u32, PlaceName { function, label: block.start, file: None, line: 0 })
-    });
-    Ok(Legend {
-        program: program.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        build_id: image.build_id.as_deref().map(build_id_text).unwrap_or_default(),
-        kind: Kind::Code,
-        functions: names.collect(),
-        files: Vec::new(),
-        places: places.collect(),
-        incomplete: Vec::new(),
-    })
 }
 
 /// The path of a job on the command line of a copy.

@@ -18,12 +18,12 @@ use backtrail_machine::tracee::breakpoints::{Breakpoints, Stop};
 use backtrail_machine::tracee::{Ended, Launch};
 use backtrail_trace::distribution::Profile;
 use backtrail_trace::icfg::Place;
-use backtrail_trace::machine_graph::{MachineGraph, Recorder};
+use backtrail_trace::machine_graph::{MachineGraph, Recorded, Recorder};
 use serde::{Deserialize, Serialize};
 
 use super::Request;
-use super::partial::{Partial, Summary};
-use crate::exit::Unreadable;
+use super::partial::{EventWriter, Partial, Summary, ThreadSummary};
+use crate::exit::{ENGINE, Refused, Unreadable};
 
 /// The first argument of a copy, up to the name of the job.
 pub const VERB: &str = "breakpoints-of=";
@@ -90,17 +90,12 @@ pub fn trace(
     };
     let mut tracee = launch.start(code)?;
     let process = tracee.id();
-    let mut writer = partial.writer()?;
-    let mut is_whole = false;
+    let mut record = Record { partial, threads: Vec::new() };
+    record.begin(Vec::new())?;
     let mut unwritten = None;
-    let visit = |stop: Stop<'_>| {
-        let event = recorder.event(&stop);
-        if let Stop::Ending(_) = stop {
-            is_whole = event.is_some();
-        }
-        let has_depth = matches!(stop, Stop::Landing(..));
-        if let (Some(event), None) = (event, &unwritten) {
-            unwritten = writer.push(event, has_depth).err();
+    let visit = |thread: usize, stop: Stop<'_>| {
+        if unwritten.is_none() {
+            unwritten = record.push(thread, &stop, recorder.record(thread, &stop)).err();
         }
         Ok(())
     };
@@ -113,10 +108,68 @@ pub fn trace(
     if let Some(error) = unwritten {
         return Err(error.into());
     }
-    writer.finish()?;
     // A signal leaves no call in which the run ended.
-    let is_whole = is_whole && matches!(ran.ended, Ended::Exited(_));
-    Ok(Summary::new(process, ran, is_whole, seconds))
+    let is_known = matches!(ran.ended, Ended::Exited(_)) || ran.replaced;
+    let threads = record.finish(is_known)?;
+    let is_foreign = |(number, thread): (usize, &ThreadSummary)| number > 0 && thread.events > 0;
+    if graph.thread_root().is_none() && threads.iter().enumerate().any(is_foreign) {
+        anyhow::bail!(Refused {
+            code: ENGINE,
+            message: format!(
+                "{} runs in a thread that a library started, and its code does not tell with \
+                 which function: build it with backtrail and trace it with probes",
+                job.program().display()
+            ),
+        });
+    }
+    Ok(Summary::new(process, ran, threads, seconds))
+}
+
+/// What is recorded of a run, thread by thread.
+struct Record<'a> {
+    partial: &'a Partial,
+    threads: Vec<(EventWriter, ThreadSummary)>,
+}
+
+impl Record<'_> {
+    fn begin(&mut self, line: Vec<u32>) -> Result<(), Error> {
+        let writer = self.partial.writer(self.threads.len())?;
+        self.threads.push((writer, ThreadSummary { line, ..ThreadSummary::default() }));
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, thread: usize, stop: &Stop<'_>, recorded: Recorded) -> Result<(), Error> {
+        if let Stop::Begins(parent) = *stop {
+            let Some((_, parent)) = self.threads.get_mut(parent) else { return Ok(()) };
+            let line = [&parent.line[..], &[parent.children]].concat();
+            parent.children += 1;
+            return self.begin(line);
+        }
+        let Some((writer, summary)) = self.threads.get_mut(thread) else { return Ok(()) };
+        let event = match recorded {
+            Recorded::Nothing => None,
+            Recorded::Event(event) => Some(event),
+            Recorded::End(event) => {
+                summary.is_whole = true;
+                event
+            }
+        };
+        if let Some(event) = event {
+            summary.events += 1;
+            writer.push(event, matches!(stop, Stop::Landing(..)))?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, is_known: bool) -> Result<Vec<ThreadSummary>, Error> {
+        let threads = self.threads.into_iter().map(|(writer, summary)| {
+            writer.finish()?;
+            let is_whole = summary.is_whole && is_known;
+            Ok(ThreadSummary { is_whole, ..summary })
+        });
+        threads.collect()
+    }
 }
 
 /// The whole of a copy.
@@ -133,7 +186,6 @@ pub fn main(job: &Path, arguments: &[OsString]) -> ExitCode {
                 local::end_by(signal);
                 ExitCode::from(128u8.wrapping_add(signal as u8))
             }
-            Ended::Replaced => ExitCode::SUCCESS,
         },
         Err(error) => {
             let code = crate::exit::code_of(&error);

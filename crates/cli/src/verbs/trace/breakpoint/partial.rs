@@ -1,5 +1,9 @@
-//! A partial trace on disk: the numbers of witnesses as they were passed, four bytes
-//! each, with the depth behind those that are landings; and how the run went.
+//! A partial trace on disk: for each thread the numbers of witnesses as they were
+//! passed, four bytes each, with the depth behind those that are landings; and how the
+//! run went.
+//!
+//! Threads of different runs are the same if they have the same *line*: which child
+//! of which child of the first they are.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Write as _};
@@ -26,34 +30,48 @@ pub struct Summary {
     pub stops: u64,
     /// How long it took, from its entry point on.
     pub seconds: f64,
+    /// Its threads, the first one first.
+    pub threads: Vec<ThreadSummary>,
     status: Option<i32>,
     signal: Option<i32>,
-    is_whole: bool,
+}
+
+/// How a thread went.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ThreadSummary {
+    /// Which child it is of which; empty for the first thread.
+    pub line: Vec<u32>,
+    /// How many threads it started.
+    pub children: u32,
+    /// How many witnesses it passed.
+    pub events: u64,
+    /// Whether it is known how it ended.
+    pub is_whole: bool,
+}
+
+impl ThreadSummary {
+    /// How its partial trace ends.
+    pub fn ending(&self) -> Ending {
+        if self.is_whole { Ending::Whole } else { Ending::Cut }
+    }
 }
 
 impl Summary {
     /// Of a run.
-    pub fn new(process: u32, ran: Ran, is_whole: bool, seconds: f64) -> Self {
+    pub fn new(process: u32, ran: Ran, threads: Vec<ThreadSummary>, seconds: f64) -> Self {
         let (status, signal) = match ran.ended {
             Ended::Exited(status) => (Some(status), None),
             Ended::Killed(signal) => (None, Some(signal)),
-            Ended::Replaced => (None, None),
         };
-        Self { process, stops: ran.stops, seconds, status, signal, is_whole }
+        Self { process, stops: ran.stops, seconds, threads, status, signal }
     }
 
     /// How it ended.
     pub fn ended(&self) -> Ended {
         match (self.status, self.signal) {
-            (Some(status), _) => Ended::Exited(status),
-            (None, Some(signal)) => Ended::Killed(signal),
-            (None, None) => Ended::Replaced,
+            (_, Some(signal)) => Ended::Killed(signal),
+            (status, None) => Ended::Exited(status.unwrap_or(0)),
         }
-    }
-
-    /// How its partial trace ends.
-    pub fn ending(&self) -> Ending {
-        if self.is_whole { Ending::Whole } else { Ending::Cut }
     }
 }
 
@@ -85,10 +103,14 @@ impl Partial {
         self.folder.join(name)
     }
 
-    /// To write events.
-    pub fn writer(&self) -> Result<EventWriter, Error> {
+    fn events_path(&self, thread: usize) -> PathBuf {
+        self.path(&format!("events-{thread}"))
+    }
+
+    /// To write the events of a thread.
+    pub fn writer(&self, thread: usize) -> Result<EventWriter, Error> {
         std::fs::create_dir_all(&self.folder).map_err(Error::write(&self.folder))?;
-        let path = self.path("events");
+        let path = self.events_path(thread);
         let file = File::create(&path).map_err(Error::write(&path))?;
         Ok(EventWriter { file: BufWriter::with_capacity(1 << 16, file), path })
     }
@@ -127,9 +149,14 @@ impl Partial {
         Ok(serde_json::from_slice(&bytes).map_err(unreadable)?)
     }
 
-    /// The events, of a run with these witnesses.
-    pub fn events(&self, graph: &MachineGraph, profile: &Profile) -> Result<Events, Error> {
-        let path = self.path("events");
+    /// The events of a thread, of a run with these witnesses.
+    pub fn events(
+        &self,
+        thread: usize,
+        graph: &MachineGraph,
+        profile: &Profile,
+    ) -> Result<Events, Error> {
+        let path = self.events_path(thread);
         let file = File::open(&path).map_err(Error::read(&path))?;
         let icfg = &graph.icfg;
         let is_landing = profile.places().iter().map(|&place| match icfg.place(place) {
