@@ -27,7 +27,7 @@ mod driver_args;
 pub mod endless_loops;
 mod error;
 mod frame_table;
-mod interruption;
+pub mod interruption;
 pub mod job_templates;
 pub mod jobs;
 pub mod libraries;

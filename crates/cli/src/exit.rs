@@ -125,6 +125,9 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     {
         return ENGINE;
     }
+    if let Some(backtrail_machine::Error::Write { .. }) = error.downcast_ref() {
+        return WRITE;
+    }
     if let Some(Refused { code, .. }) = error.downcast_ref() {
         return *code;
     }

@@ -56,6 +56,14 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A file that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A program that cannot be traced.
     #[error("{} cannot be traced: {what}", path.display())]
     Trace {

@@ -57,7 +57,9 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
 /// What is asked for, where breakpoints are.
 fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<'_>> {
     if args.costs {
-        anyhow::bail!(Usage("--costs is for probes; --explain tells what breakpoints cost".to_owned()));
+        anyhow::bail!(Usage(
+            "--costs is for probes; --explain tells what breakpoints cost".to_owned()
+        ));
     }
     let single = args.strategy == Some(Strategy::Single);
     let strategy = match args.strategy {

@@ -7,7 +7,7 @@
 //! Where frames were left and one resumes, and where a thread ends, the stack is
 //! unwound: these are the *landings* and the end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
@@ -18,7 +18,7 @@ use super::scratch::SLOT;
 use super::threads::Threads;
 use super::{Ended, Tracee, displaced};
 use crate::Error;
-use crate::code::{Block, Callee, Code, Exit};
+use crate::code::{Callee, Code, Exit};
 
 /// Places to stop at.
 pub struct Breakpoints<'a> {
@@ -68,11 +68,12 @@ impl Breakpoints<'_> {
         mut visit: impl FnMut(usize, Stop<'_>) -> Result<(), Error>,
     ) -> Result<Ran, Error> {
         let mut placed = self.place(tracee)?;
-        let exec = self.watch_exec(tracee, &mut placed)?;
+        let watched = self.watch(tracee, &mut placed)?;
         let mut frames = Frames::new();
         let mut threads = Threads::new(tracee.pid);
-        // The thread that is about to become another program, and its frames.
-        let mut leaving: Option<(usize, Vec<u64>)> = None;
+        // Threads that are about to end, or to become another program: their frames.
+        let mut leaving: HashMap<usize, Vec<u64>> = HashMap::new();
+        let mut called_last = 0;
         let mut stops = 0;
         let (mut stopped, mut deliver) = (Some(tracee.pid), None);
         loop {
@@ -91,10 +92,12 @@ impl Breakpoints<'_> {
                     let Some(counter) = threads.program_counter(tracee, pid)? else { continue };
                     let address = counter.wrapping_sub(1);
                     let Some(number) = placed.number(address) else {
-                        if exec == Some(address) {
+                        if watched.contains(&address) {
                             let mut registers = tracee.registers_of(pid)?;
                             registers.rip = address;
-                            leaving = frames.of_ending(tracee, &registers)?.map(|it| (thread, it));
+                            called_last = thread;
+                            let found = frames.of_ending(tracee, &registers)?;
+                            found.map(|found| leaving.insert(thread, found));
                             children::pass(tracee, pid, address, &placed.bytes)
                                 .map_err(|error| tracee.failed(error))?;
                         } else {
@@ -103,6 +106,9 @@ impl Breakpoints<'_> {
                         continue;
                     };
                     stops += 1;
+                    if !leaving.is_empty() {
+                        leaving.remove(&thread);
+                    }
                     if self.is_landing[number] {
                         let mut registers = tracee.registers_of(pid)?;
                         registers.rip = address;
@@ -131,8 +137,8 @@ impl Breakpoints<'_> {
                         Change::None => {}
                         Change::Thread(new) => visit(new, Stop::Begins(thread))?,
                         Change::Replaced => {
-                            if let Some((thread, frames)) = &leaving {
-                                visit(*thread, Stop::Ending(frames))?;
+                            if let Some(frames) = leaving.get(&called_last) {
+                                visit(called_last, Stop::Ending(frames))?;
                             }
                             let ended = children::see_out(tracee)?;
                             return Ok(Ran { ended, replaced: true, stops });
@@ -141,7 +147,9 @@ impl Breakpoints<'_> {
                             if let Ok(registers) = tracee.registers_of(pid)
                                 && let Some(found) = frames.of_ending(tracee, &registers)?
                             {
-                                visit(thread, Stop::Ending(&found))?;
+                                // Frames that were unwound on the way out are gone.
+                                let left = leaving.remove(&thread).filter(|_| found.is_empty());
+                                visit(thread, Stop::Ending(&left.unwrap_or(found)))?;
                             }
                         }
                     }
@@ -151,24 +159,31 @@ impl Breakpoints<'_> {
         }
     }
 
-    /// A breakpoint where the C library becomes another program, if the executable
-    /// asks for that: what follows has none of its memory.
-    fn watch_exec(&self, tracee: &Tracee, placed: &mut Placed) -> Result<Option<u64>, Error> {
-        let asks = |block: &Block| match &block.exit {
-            Exit::Call(Callee::External(name), _) | Exit::Tail(Callee::External(name)) => {
-                name.starts_with("exec")
+    /// Breakpoints in the C library where it becomes another program or ends a
+    /// thread, if the executable asks for that: neither leaves frames behind.
+    fn watch(&self, tracee: &Tracee, placed: &mut Placed) -> Result<Vec<u64>, Error> {
+        let mut wanted = BTreeSet::new();
+        for block in &self.code.blocks {
+            if let Exit::Call(Callee::External(name), _) | Exit::Tail(Callee::External(name)) =
+                &block.exit
+            {
+                match name.split('@').next().unwrap_or(name) {
+                    name if name.starts_with("exec") => wanted.insert("execve"),
+                    "pthread_exit" => wanted.insert("pthread_exit"),
+                    "thrd_exit" => wanted.insert("thrd_exit"),
+                    _ => continue,
+                };
             }
-            _ => false,
-        };
-        if !self.code.blocks.iter().any(asks) {
-            return Ok(None);
         }
-        let Some(address) = frames::function_of_c_library(tracee, "execve")? else {
-            return Ok(None);
-        };
-        let byte = tracee.put_breakpoint(address)?;
-        placed.bytes.insert(address, byte);
-        Ok(Some(address))
+        let mut watched = Vec::new();
+        for name in wanted {
+            if let Some(address) = frames::function_of_c_library(tracee, name)? {
+                let byte = tracee.put_breakpoint(address)?;
+                placed.bytes.insert(address, byte);
+                watched.push(address);
+            }
+        }
+        Ok(watched)
     }
 
     /// Writes slots and breakpoints.

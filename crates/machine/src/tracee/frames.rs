@@ -88,7 +88,8 @@ impl Frames {
 /// Where a function of the C library is, if that is a library.
 pub(super) fn function_of_c_library(tracee: &Tracee, name: &str) -> Result<Option<u64>, Error> {
     let process = Process::of_tracee(tracee.id(), &Options::default())?;
-    let is_wanted = |it: &str| it == name || it.strip_prefix(name).is_some_and(|rest| rest.starts_with('@'));
+    let is_wanted =
+        |it: &str| it == name || it.strip_prefix(name).is_some_and(|rest| rest.starts_with('@'));
     let mut libraries = process.modules.list.iter().filter(|it| it.path.contains("/libc.so"));
     Ok(libraries.find_map(|module| {
         let symbols = module.image.as_ref()?.symbols();

@@ -14,6 +14,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use backtrail_agent::{self as agent, Header, LOG_START, LogHeader};
@@ -45,7 +46,7 @@ impl Breakpoints<'_> {
             return self.run(tracee, visit);
         }
         let path = folder.join("hits");
-        let unwritable = |source| Error::Start { path: path.clone(), source };
+        let unwritable = |source| Error::Write { path: path.clone(), source };
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.map_err(unwritable)?;
         file.set_len(LOG_START + 4 * CAPACITY).map_err(unwritable)?;
@@ -84,6 +85,11 @@ impl Breakpoints<'_> {
             return Err(tracee.wrong(
                 "it blocks SIGTRAP or handles it itself: trace it without a handler inside of it",
             ));
+        }
+        if ended == Ended::Killed(Signal::SIGBUS as i32) {
+            // What memory does where a file cannot grow; unless it was the program's own.
+            let next = LOG_START + 4 * log.count;
+            file.write_all_at(&[0; 4096], next).map_err(unwritable)?;
         }
         if log.count > CAPACITY {
             return Err(tracee.wrong("more breakpoints were hit than can be recorded"));

@@ -77,6 +77,9 @@ impl Drop for Tracee {
     }
 }
 
+const FORBIDDEN: &str = "the system forbids ptrace: see kernel.yama.ptrace_scope, and whether a \
+                         container's seccomp profile allows it";
+
 /// The instruction that stops.
 pub(super) const BREAKPOINT: u8 = 0xcc;
 
@@ -104,8 +107,14 @@ impl Launch<'_> {
         if let Some(errors) = self.errors {
             command.stderr(errors);
         }
-        let child = sys::spawn_traced(&mut command)
-            .map_err(|source| Error::Start { path: executable.clone(), source })?;
+        let child = sys::spawn_traced(&mut command).map_err(|source| {
+            let path = executable.clone();
+            // A file that may not be executed is another error (`EACCES`).
+            match source.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::EPERM) => Error::Trace { path, what: FORBIDDEN.to_owned() },
+                _ => Error::Start { path, source },
+            }
+        })?;
         let pid = Pid::from_raw(child.id() as i32);
         let wrong = |what: &str| Error::Trace { path: executable.clone(), what: what.to_owned() };
         match waitpid(pid, Some(WaitPidFlag::__WALL)) {
@@ -205,9 +214,7 @@ impl Tracee {
 
     pub(super) fn failed(&self, error: Errno) -> Error {
         let what = match error {
-            Errno::EPERM => "the system forbids ptrace: see kernel.yama.ptrace_scope, and \
-                             whether a container's seccomp profile allows it"
-                .to_owned(),
+            Errno::EPERM => FORBIDDEN.to_owned(),
             Errno::ESRCH => "it was ended from outside".to_owned(),
             other => other.desc().to_lowercase(),
         };

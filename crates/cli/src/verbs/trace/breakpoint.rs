@@ -18,8 +18,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use backtrail_build::Error;
 use backtrail_build::output::WholeFile;
+use backtrail_build::{Error, interruption};
 use backtrail_collect::copies::{self, Copies, Event, Variant};
 use backtrail_graph::Index as _;
 use backtrail_machine::code::Code;
@@ -67,7 +67,8 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     let program = request.program.canonicalize().map_err(Error::read(request.program))?;
     let code = read_code(&program)?;
     let graph = MachineGraph::new(&code)?;
-    let weights = request.weights.map(|path| planned::counts_of(path, &program, &code)).transpose()?;
+    let weights =
+        request.weights.map(|path| planned::counts_of(path, &program, &code)).transpose()?;
     let plan = planned::plan(request, &code, &graph, weights.as_ref())?;
     let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
@@ -76,6 +77,8 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     }
     let (partials, status) = match &plan.profiles[..] {
         [profile] => {
+            // The system ends the program when this process is interrupted.
+            interruption::removes(scratch.path().to_owned());
             let job = copy::Job::new(&program, request, profile);
             let partial = Partial::new(scratch.path());
             let summary = copy::trace(&job, request.arguments, &partial, &code, &graph)?;
@@ -173,6 +176,13 @@ fn run_copies(
         Partial::new(&variant.records).check()?;
     }
     let outcome = outcome?;
+    // Copies that a signal ended left no word.
+    if let (Some(signal), true) = (
+        outcome.status.signal(),
+        variants.iter().any(|variant| !Partial::new(&variant.records).is_finished()),
+    ) {
+        anyhow::bail!(backtrail_collect::Error::Interrupted { signal });
+    }
     let mut partials = Vec::new();
     for variant in &variants {
         let partial = Partial::new(&variant.records);

@@ -141,6 +141,11 @@ impl Partial {
         }
     }
 
+    /// Whether it is known how it went.
+    pub fn is_finished(&self) -> bool {
+        self.path("summary").exists()
+    }
+
     /// How it went.
     pub fn summary(&self) -> anyhow::Result<Summary> {
         let path = self.path("summary");

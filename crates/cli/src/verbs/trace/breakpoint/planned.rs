@@ -27,11 +27,7 @@ fn trials(graph: &MachineGraph) -> usize {
 }
 
 /// What an earlier trace of the same executable passed.
-pub fn counts_of<'a>(
-    path: &Path,
-    program: &Path,
-    code: &'a Code,
-) -> anyhow::Result<Counts<'a>> {
+pub fn counts_of<'a>(path: &Path, program: &Path, code: &'a Code) -> anyhow::Result<Counts<'a>> {
     let mut file = open(path)?;
     let legend = file.legend();
     let refuse = |why: &str| {

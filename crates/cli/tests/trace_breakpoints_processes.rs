@@ -1,0 +1,238 @@
+//! `backtrail trace --witness breakpoint` on programs with threads, on programs that
+//! start others or become one, and with what an earlier trace tells.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+/// One thread of a trace: function, block and line of each step, and whether its end
+/// is not known.
+type Thread = (Vec<String>, bool);
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn compile(&self, name: &str, text: &str) {
+        let source = self.path(name).with_extension("c");
+        std::fs::write(&source, text).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(self.folder.path()).args(["-O2", "-g", "-o", name]);
+        let done = gcc.arg(Path::new(name).with_extension("c")).status().unwrap();
+        assert!(done.success(), "{name}");
+    }
+
+    fn backtrail(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_backtrail"));
+        command.current_dir(self.folder.path()).args(words).output().unwrap()
+    }
+
+    fn trace(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        let traced =
+            self.backtrail(&[&["trace", "--witness", "breakpoint", "--explain"], words].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (traced.status.code(), text(&traced.stdout), text(&traced.stderr))
+    }
+
+    fn threads(&self, file: &str) -> Vec<Thread> {
+        let shown = self.backtrail(&["show", file, "--json"]);
+        assert!(shown.status.success(), "{shown:?}");
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let mut lines =
+            text.lines().map(|it| serde_json::from_str::<serde_json::Value>(it).unwrap());
+        let header = lines.next().unwrap();
+        let threads = header["threads"].as_array().unwrap();
+        let mut threads: Vec<Thread> =
+            threads.iter().map(|it| (Vec::new(), !it["unknown"].is_null())).collect();
+        for row in lines {
+            let step = format!("{} {} {}", row["function"], row["block"], row["line"]);
+            threads[row["thread"].as_u64().unwrap() as usize - 1].0.push(step);
+        }
+        threads
+    }
+}
+
+/// The numbers in brackets behind a word.
+fn numbers(told: &str, word: &str) -> Vec<u64> {
+    let rest = &told[told.find(word).unwrap_or_else(|| panic!("{told}")) + word.len()..];
+    let list = &rest[rest.find('[').unwrap() + 1..rest.find(']').unwrap()];
+    list.split(", ").map(|it| it.parse().unwrap()).collect()
+}
+
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static long results[8];
+static void *run(void *it) {
+  long number = (long)it, sum = 0;
+  for (long i = 1; i < number * 7; i++) {
+    if (i % 3 == 0)
+      sum += i;
+    else if (i % 5 == 0)
+      sum ^= i;
+    else
+      sum -= 1;
+  }
+  results[number % 8] = sum;
+  if (number == 5)
+    pthread_exit(it);
+  return it;
+}
+int main(int count, char **words) {
+  pthread_t threads[8];
+  void *(*volatile function)(void *) = run;
+  for (int i = 2; i < count; i++) {
+    if (strcmp(words[1], "threads"))
+      function((void *)atol(words[i]));
+    else
+      pthread_create(&threads[i], 0, function, (void *)atol(words[i]));
+  }
+  for (int i = 2; i < count && !strcmp(words[1], "threads"); i++)
+    pthread_join(threads[i], 0);
+  printf("%ld\n", results[3] + results[4] + results[5]);
+  return 0;
+}
+"#;
+
+#[test]
+fn each_thread_has_its_trace_and_does_what_it_would_alone() {
+    let place = Place::new();
+    place.compile("program", THREADS);
+    let (code, output, told) = place.trace(&["-o", "direct", "./program", "--", "one", "3", "4"]);
+    assert_eq!(code, Some(0), "{told}");
+    let direct = place.threads("direct").remove(0).0;
+    for (runs, file) in [("1", "one"), ("3", "three")] {
+        let words = ["--runs", runs, "-o", file, "./program", "--", "threads", "3", "4"];
+        let (code, same, told) = place.trace(&words);
+        assert_eq!((code, &same), (Some(0), &output), "{told}");
+        assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
+    }
+    let threads = place.threads("one");
+    assert_eq!(threads, place.threads("three"));
+    assert_eq!(threads.len(), 3);
+    for (thread, is_unknown) in &threads[1..] {
+        assert!(!is_unknown && thread.len() > 20);
+        assert!(thread[0].starts_with("\"run\" \"0x") && thread[0].contains("program.c:"));
+        assert!(direct.windows(thread.len()).any(|part| part == thread), "{thread:#?}");
+    }
+    // One that ends in the middle of its function.
+    let (code, _, told) = place.trace(&["-o", "exits", "./program", "--", "threads", "5"]);
+    assert_eq!(code, Some(0), "{told}");
+    let threads = place.threads("exits");
+    assert!(threads.len() == 2 && !threads[1].1 && threads[1].0.len() > 20);
+    let (code, _, told) =
+        place.trace(&["--in-process", "-o", "inside", "./program", "--", "threads", "3"]);
+    assert_eq!(code, Some(5), "{told}");
+    assert!(told.contains("starts a thread"), "{told}");
+    assert!(!place.path("inside").exists());
+}
+
+const CHILDREN: &str = r#"
+#define _GNU_SOURCE
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static int twice(int value) { return value > 3 ? 2 * value : value + 1; }
+int main(int count, char **words) {
+  char *echo[] = {"echo", "hello", 0};
+  int status = 0;
+  pid_t child;
+  if (!strcmp(words[1], "exec")) {
+    if (twice(count) == 3)
+      execvp("/nowhere", echo);
+    execvp("echo", echo);
+  } else if (!strcmp(words[1], "fork")) {
+    child = fork();
+    if (child == 0) {
+      printf("child %d\n", twice(count));
+      return 7;
+    }
+    waitpid(child, &status, 0);
+  } else if (!strcmp(words[1], "vfork")) {
+    child = vfork();
+    if (child == 0)
+      _exit(twice(7));
+    waitpid(child, &status, 0);
+  } else {
+    posix_spawnp(&child, "echo", 0, 0, echo, environ);
+    waitpid(child, &status, 0);
+  }
+  printf("%d\n", WEXITSTATUS(status));
+  return 0;
+}
+"#;
+
+#[test]
+fn children_run_and_a_program_that_becomes_another_is_traced_up_to_there() {
+    let place = Place::new();
+    place.compile("program", CHILDREN);
+    let expected =
+        [("exec", "hello\n"), ("fork", "child 3\n7\n"), ("vfork", "14\n"), ("spawn", "hello\n0\n")];
+    for (how, printed) in expected {
+        for runs in ["1", "2"] {
+            let words = ["--runs", runs, "-o", "trace", "./program", "--", how];
+            let (code, output, told) = place.trace(&words);
+            assert_eq!((code, &output[..]), (Some(0), printed), "{how}: {told}");
+            let (blocks, is_unknown) = place.threads("trace").remove(0);
+            assert!(!is_unknown && blocks.len() > 10, "{how}, {runs} runs: {blocks:#?}");
+            assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "), "{how}");
+        }
+    }
+}
+
+#[test]
+fn an_earlier_trace_makes_fewer_stops() {
+    let place = Place::new();
+    let command = ["/usr/bin/sed", "--", "-n", "s/a/b/p", "/etc/group"];
+    let trace = |words: &[&str]| place.trace(&[words, &command[..]].concat());
+    let (_, output, guessed) = trace(&["-o", "first"]);
+    let expected = place.threads("first");
+    for words in [
+        &["--weights", "first", "-o", "same"][..],
+        &["--weights", "first", "--runs", "3", "-o", "same"],
+    ] {
+        let (code, same, told) = trace(words);
+        assert_eq!((code, &same), (Some(0), &output), "{told}");
+        assert_eq!(place.threads("same"), expected, "{words:?}");
+        let stops = numbers(&told, "stops ");
+        assert_eq!(stops, numbers(&told, "predicted "), "{words:?}");
+        assert!(stops.iter().max() < numbers(&guessed, "stops ").iter().max(), "{told}{guessed}");
+    }
+    let words = ["--weights", "first", "-o", "none", "/usr/bin/true"];
+    let (code, _, told) = place.trace(&words);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("a trace of another build"), "{told}");
+    assert!(!place.path("none").exists());
+}
+
+#[test]
+fn a_limit_counts_every_breakpoint() {
+    let place = Place::new();
+    place.compile("program", THREADS);
+    let trace = |words: &[&str]| place.trace(&[words, &["./program", "--", "one", "3"]].concat());
+    let (code, output, told) = trace(&["-o", "whole"]);
+    assert_eq!(code, Some(0), "{told}");
+    let (code, same, told) = trace(&["--limit", "14", "-o", "limited"]);
+    assert_eq!((code, same), (Some(0), output), "{told}");
+    assert_eq!(place.threads("limited"), place.threads("whole"));
+    assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
+    let breakpoints = numbers(&told, "in each run: ");
+    assert!(breakpoints.len() > 1 && breakpoints.iter().all(|&it| it <= 14), "{told}");
+    let (code, _, told) = trace(&["--limit", "3", "-o", "none"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("--limit 3 is too low"), "{told}");
+    assert!(!place.path("none").exists());
+}
