@@ -10,9 +10,7 @@ use std::cell::OnceCell;
 use std::mem::ManuallyDrop;
 
 use crate::context::check_errors;
-use crate::{
-    Block, Builder, Call, Error, Function, Global, Instruction, Linkage, Module, Value, ValueKind,
-};
+use crate::{Block, Builder, Call, Error, Function, Global, Linkage, Module, Value, ValueKind};
 
 impl<'c> Module<'c> {
     /// Adds what `other`, of the same context, defines, by the rules of linkers.
@@ -41,25 +39,31 @@ impl<'c> Module<'c> {
         }
     }
 
-    /// Deletes the body of the function `name`, which becomes a declaration; whether
-    /// there was one. Addresses of its blocks become meaningless.
-    pub fn empty_function(&mut self, name: &str) -> bool {
+    /// Deletes the body of the function `name` but for an empty block, which is to be
+    /// filled; whether there was one. Addresses of its blocks become meaningless.
+    pub fn clear_body(&mut self, name: &str) -> bool {
         let functions = self.functions_table();
         let Some(function) = self.function(name).filter(|it| !it.is_declaration()) else {
             return false;
         };
         let blocks: Vec<Block<'_>> = function.blocks().collect();
-        let all: Vec<Instruction<'_>> = blocks.iter().flat_map(|it| it.instructions()).collect();
-        // SAFETY: all of them are alive. First nothing refers to an instruction,
-        // then there are none, so nothing refers to a block but its address, which
-        // LLVM replaces. Handles of them end here: the module is ours alone.
+        let left = function.append_block();
+        // SAFETY: all of them are alive. First nothing refers to an instruction, then
+        // nothing to a block but its address, which LLVM replaces when the block goes.
+        // (Instructions must go with their block: debug records of one that goes alone
+        // stay, and LLVM keeps those of an empty block by its address.) Handles of
+        // them end here: the module is ours alone.
         unsafe {
-            for instruction in all.iter().filter(|it| it.is_used()) {
-                let ty = (functions.LLVMTypeOf)(instruction.raw);
-                (functions.LLVMReplaceAllUsesWith)(instruction.raw, (functions.LLVMGetPoison)(ty));
+            for instruction in blocks.iter().flat_map(|block| block.instructions()) {
+                if instruction.is_used() {
+                    let none = (functions.LLVMGetPoison)((functions.LLVMTypeOf)(instruction.raw));
+                    (functions.LLVMReplaceAllUsesWith)(instruction.raw, none);
+                }
             }
-            for instruction in all.iter().rev() {
-                (functions.LLVMInstructionEraseFromParent)(instruction.raw);
+            for end in blocks.iter().filter_map(|block| block.terminator()) {
+                for number in 0..(functions.LLVMGetNumSuccessors)(end.raw) {
+                    (functions.LLVMSetSuccessor)(end.raw, number, left.raw);
+                }
             }
             for block in &blocks {
                 (functions.LLVMDeleteBasicBlock)(block.raw);
@@ -109,8 +113,7 @@ impl<'m> Function<'m> {
         }
     }
 
-    /// Appends an empty block.
-    pub fn append_block(self) -> Block<'m> {
+    fn append_block(self) -> Block<'m> {
         let module = self.module();
         let functions = module.functions_table();
         // SAFETY: the value is a function of this context.

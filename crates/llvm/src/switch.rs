@@ -71,7 +71,7 @@ pub fn apply<'c>(
     let bytes = format!("{UNIT_SYMBOL_PREFIX}{}", UnitId(plan.unit));
     apply::check_name(module, &bytes)?;
     for (wanted, name) in switched.functions.iter().zip(&names) {
-        module.empty_function(name);
+        module.clear_body(name);
         make_springboard(module, wanted, name, &bytes)?;
     }
     let springboards = names.iter().filter_map(|name| module.function(name));
@@ -206,7 +206,7 @@ fn call_itself<'m>(variant: Function<'m>, springboard: Function<'m>) {
     }
 }
 
-/// Gives the empty function `name` a jump to the first of its variants.
+/// Gives the function `name`, whose body was cleared, a jump to the first of its variants.
 fn make_springboard(
     module: &Module<'_>,
     wanted: &SwitchedFunction,
@@ -243,7 +243,7 @@ fn make_springboard(
     lines.push(format!(".byte {JUMP}"));
     lines.push(".long ${0:c} - . - 4".to_owned());
     let builder = Builder::new(module);
-    builder.go_to_end(function.append_block());
+    builder.go_to_end(function.blocks().next().ok_or_else(lost)?);
     apply::mark(function, builder.assembly_naming(&named, &lines.join("\n\t")));
     builder.unreachable();
     Ok(())

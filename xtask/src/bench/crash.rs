@@ -72,6 +72,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether every variant was measured that there is by now.
+    fn is_complete(&self) -> bool {
+        self.variants.iter().map(|it| it.variant).eq(Variant::ALL)
+    }
+
     /// What was measured of a variant.
     pub fn of(&self, variant: Variant) -> &Measured {
         &self.variants[variant as usize]
@@ -105,7 +110,7 @@ pub fn run(options: &Options) -> Result<()> {
         for traced in &chosen {
             let name = file_name(traced, level);
             let known: Option<Row> = kept(&workshop, &name, &stamp(traced))?;
-            if known.is_some() && !options.again {
+            if known.is_some_and(|row| row.is_complete()) && !options.again {
                 continue;
             }
             terminal::heading(&format!("{} {level}", traced.subject.name));
@@ -122,7 +127,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut missing = Vec::new();
     for level in LEVELS {
         for traced in choose(&[])? {
-            match kept(&workshop, &file_name(&traced, level), &stamp(&traced))? {
+            let known: Option<Row> = kept(&workshop, &file_name(&traced, level), &stamp(&traced))?;
+            match known.filter(Row::is_complete) {
                 Some(row) => rows.push(row),
                 None => missing.push(format!("{} {level}", traced.subject.name)),
             }

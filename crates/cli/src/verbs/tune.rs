@@ -103,15 +103,15 @@ fn on(function: &Function) -> &str {
 }
 
 fn write_list(tuned: &Tuned) -> anyhow::Result<()> {
-    let heading = ["function", "on", "carries", "unit"].map(str::to_owned).to_vec();
+    let heading = ["on", "carries", "unit", "function"].map(str::to_owned).to_vec();
     let mut rows = vec![heading];
     for function in tuned.functions() {
         let mark = if function.on == 0 { "" } else { " *" };
         rows.push(vec![
-            demangle(&function.tunable.name),
             format!("{}{mark}", on(function)),
             carried(function),
             function.tunable.unit.clone(),
+            demangle(&function.tunable.name),
         ]);
     }
     let mut out = io::BufWriter::new(io::stdout().lock());

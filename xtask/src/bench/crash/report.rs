@@ -16,13 +16,14 @@ const REALISTIC: (f64, f64) = (1.02, 1.05);
 const PATHS: f64 = 1.08;
 
 /// All but the original, which they are compared with.
-const COMPARED: [Variant; 7] = [
+const COMPARED: [Variant; 8] = [
     Variant::Empty,
     Variant::Functions,
     Variant::Calls,
     Variant::Blocks,
     Variant::Paths,
     Variant::Realistic,
+    Variant::Tunable,
     Variant::Full,
 ];
 
@@ -224,6 +225,7 @@ some of the programs, `--levels O2` some of the levels, `--rounds N` says how of
 | bc | the same of blocks |
 | pt | the last ten paths of each live activation |
 | realistic | `cc`, and `pt` for the functions listed below, which were chosen before measuring |
+| realistic, tunable | the same, and every function can be switched later to `none`, `cc` or `cc+pt` (`--tunable '*'`): what a springboard at each function costs |
 | full | `bc+cc+pt` |
 
 ";

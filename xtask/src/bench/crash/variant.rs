@@ -28,13 +28,15 @@ pub enum Variant {
     Paths,
     /// Coverage of calls, and the last paths of some functions.
     Realistic,
+    /// The same, where every function can be switched later.
+    Tunable,
     /// Everything.
     Full,
 }
 
 impl Variant {
     /// All, in the order of the tables.
-    pub const ALL: [Variant; 8] = [
+    pub const ALL: [Variant; 9] = [
         Variant::Original,
         Variant::Empty,
         Variant::Functions,
@@ -42,10 +44,11 @@ impl Variant {
         Variant::Blocks,
         Variant::Paths,
         Variant::Realistic,
+        Variant::Tunable,
         Variant::Full,
     ];
 
-    /// How it is called: but for the original, as a scheme.
+    /// How it is called.
     pub fn title(self) -> &'static str {
         match self {
             Variant::Original => "original",
@@ -55,7 +58,16 @@ impl Variant {
             Variant::Blocks => "bc",
             Variant::Paths => "pt",
             Variant::Realistic => "realistic",
+            Variant::Tunable => "realistic, tunable",
             Variant::Full => "full",
+        }
+    }
+
+    /// The scheme that it is derived with.
+    fn scheme(self) -> &'static str {
+        match self {
+            Variant::Tunable => Variant::Realistic.title(),
+            other => other.title(),
         }
     }
 }
@@ -78,11 +90,14 @@ pub fn make(workshop: &Workshop, traced: &Traced, level: &str) -> Result<(Vec<Pa
     std::fs::write(&list, traced.functions.join("\n"))?;
     let mut executables = vec![original];
     for variant in Variant::ALL.into_iter().skip(1) {
-        let output = folder.join(variant.title());
+        let output = folder.join(variant.title().replace(", ", "-"));
         let mut instrument = workshop.backtrail();
-        instrument.args(["instrument", "--quiet", "--scheme", variant.title()]);
-        if variant == Variant::Realistic {
+        instrument.args(["instrument", "--quiet", "--scheme", variant.scheme()]);
+        if variant.scheme() == Variant::Realistic.title() {
             instrument.arg("--pt-list").arg(&list);
+        }
+        if variant == Variant::Tunable {
+            instrument.args(["--tunable", "*=none,cc,cc+pt"]);
         }
         command::output(instrument.arg("-o").arg(&output).arg(&carried))?;
         executables.push(output);
