@@ -15,6 +15,7 @@ pub mod crash;
 pub mod partition;
 pub mod profile;
 pub mod report;
+pub mod trace;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -34,6 +35,8 @@ pub enum Bench {
     Crash(crash::Options),
     /// Path profiles from several copies: hits of the worst, computed; instructions
     Partition(partition::Options),
+    /// Traces by probes: time, size, and what several runs save
+    Trace(trace::Options),
 }
 
 /// Measures it.
@@ -45,5 +48,6 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Autofdo(options) => autofdo::run(options),
         Bench::Crash(options) => crash::run(options),
         Bench::Partition(options) => partition::run(options),
+        Bench::Trace(options) => trace::run(options),
     }
 }

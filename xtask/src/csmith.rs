@@ -5,8 +5,11 @@
 //! prints must not depend on who compiled it: clang alone, Backtrail, Backtrail
 //! again from the IR without probes, with every block logged, and with paths
 //! counted. And what was counted must be what walking over the log gives, the
-//! whole document of it, and what several copies count together. A program that
-//! takes too long is no answer; another seed takes its place.
+//! whole document of it, and what several copies count together; and what is traced
+//! ([`traced`]) must be what the log has. A program that takes too long is no answer;
+//! another seed takes its place.
+
+mod traced;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -219,8 +222,10 @@ fn write_page(options: &Options, tally: &Tally) -> Result<()> {
          both, with every path of every function, its number and its count, entries, unfinished \
          activations and edges. Then several copies count together, 1, 2, 3, 4 and 8 of them and \
          the strategies in turns, so that fifteen seeds have had all, and their profile must be \
-         that of one run, byte by byte. A program that runs for more than {PATIENCE} s at one of \
-         the levels, whose log takes more than {PATIENCE_LOGGED} s, or walking over it more than \
+         that of one run, byte by byte. Where the log is not too long, the program is traced with \
+         the witnesses of one run, and in another way, with strategies, kinds of witnesses, runs \
+         and limits in turns: each trace must be what is logged. A program that runs for more \
+         than {PATIENCE} s at one of the levels, whose log takes more than {PATIENCE_LOGGED} s, or walking over it more than \
          {PATIENCE_WALKING} s, is replaced by the next seed.\n\n\
          ```\n$ cargo xtask fuzz csmith\n{tally}\n```\n\n\
          The first seed is 1. How many time out depends on the machine; a handful of seeds that do \
@@ -289,7 +294,8 @@ impl Trial<'_> {
                 )));
             }
         }
-        for check in [Self::check_code, Self::check_paths, Self::check_copies] {
+        let checks = [Self::check_code, Self::check_paths, Self::check_copies, Self::check_traces];
+        for check in checks {
             let verdict = check(self)?;
             if verdict != Verdict::Equal {
                 return Ok(verdict);

@@ -33,6 +33,38 @@ pub const LOG_FUNCTION: &str = "__backtrail_log";
 /// `number` and `depths + depth - 1`.
 pub const LAND_FUNCTION: &str = "__backtrail_land";
 
+/// Where numbers of units are given before the program runs, probes take slots by
+/// themselves. They find the state of their thread by this pointer, which is in
+/// thread storage and seen in its own module only: 0, or the address of
+///
+/// ```text
+/// uint64_t word;        // STATE_WORD
+/// char *ends[];         // STATE_ENDS
+/// ```
+///
+/// Adding 4 to `word` in one instruction takes a slot, if what it was has a lower
+/// half that is negative: so far before the end of a window, whose number is the
+/// upper half. Otherwise they call [`NOTE_FUNCTION`].
+pub const THREAD_VARIABLE: &str = "__backtrail_thread";
+
+/// See [`THREAD_VARIABLE`].
+pub const STATE_WORD: usize = 0;
+
+/// See [`THREAD_VARIABLE`].
+pub const STATE_ENDS: usize = 8;
+
+/// `void __backtrail_note(uint32_t event)`, hidden: logs an event when a probe
+/// cannot. It changes no register but the flags.
+pub const NOTE_FUNCTION: &str = "__backtrail_note";
+
+/// How many bits of a sum are the number of a path, where the rest counts
+/// iterations. A count is logged before its path, if it is not 0: in words with
+/// the bit [`COUNT`] and 31 bits of the count each, the lowest first.
+pub const PATH_BITS: u32 = 16;
+
+/// See [`PATH_BITS`]. Where counts are logged, no event has this bit.
+pub const COUNT: u32 = 1 << 31;
+
 /// `_Thread_local uint64_t __backtrail_depth`: how many frames a thread has that
 /// may be come back to from deeper ones.
 pub const DEPTH_VARIABLE: &str = "__backtrail_depth";
@@ -42,6 +74,11 @@ pub const DEPTHS: u32 = 1 << 16;
 
 /// The environment variable that names the folder for records.
 pub const DIR_VARIABLE: &str = "BACKTRAIL_DIR";
+
+/// The environment variable that says how many bytes the logs of a process may
+/// take, in decimal; none or 0 is no bound. What is in [`ProcessHeader`]'s file does
+/// not count.
+pub const DISK_VARIABLE: &str = "BACKTRAIL_DISK";
 
 /// The folder for records when nothing else is said.
 pub const DEFAULT_DIR: &str = "./backtrail-records";
@@ -68,7 +105,8 @@ pub struct Descriptor {
     pub unit: [u8; 16],
     /// How many blocks it has in all its functions.
     pub blocks: u32,
-    /// The event number of its block 0; 0 until the unit is registered.
+    /// The event number of its block 0; 0 until the unit is registered. Where it
+    /// is given before the program runs, the unit is not registered.
     pub base: core::sync::atomic::AtomicU32,
 }
 
@@ -119,6 +157,8 @@ pub enum Incomplete {
     /// A process was made behind the C library's back and counted, for a while,
     /// in its parent's record.
     RawFork = 6,
+    /// The logs may take no more space ([`DISK_VARIABLE`]).
+    Bound = 7,
 }
 
 impl Incomplete {
@@ -131,6 +171,7 @@ impl Incomplete {
             4 => Some(Self::Limit),
             5 => Some(Self::Shared),
             6 => Some(Self::RawFork),
+            7 => Some(Self::Bound),
             _ => None,
         }
     }

@@ -160,6 +160,35 @@ fn runs_that_end_in_the_middle() {
 }
 
 #[test]
+fn loops_whose_iterations_are_counted() {
+    for level in ["-O0", "-O2"] {
+        let options = [level, "-fno-vectorize", "-fno-unroll-loops"];
+        let program = Program::c(&source("loops.c"), &options);
+        equal(&program, &SOME[..3], &["7"]);
+        equal(&program, &SOME[..1], &["70000"]);
+    }
+}
+
+#[test]
+fn a_log_takes_no_more_space_than_it_may() {
+    let program = Program::c(&source("loops.c"), &["-O0"]);
+    let whole = trace(&program, &["--strategy", "log"], &["70000"]).trace.unwrap();
+    for options in [&["--disk", "64K", "--runs", "2"][..], &["--disk", "64K", "--strategy", "log"]]
+    {
+        let found = trace(&program, options, &["70000"]);
+        let message = String::from_utf8_lossy(&found.output.stderr);
+        assert_eq!(found.output.status.code(), Some(0), "{message}");
+        let cut = found.trace.unwrap();
+        assert!(cut.incomplete.unwrap().contains("the bound that was set"), "{message}");
+        let (found, wanted) = (&cut.threads[0], &whole.threads[0]);
+        assert!((1_000..wanted.len()).contains(&found.len()), "{options:?}: {}", found.len());
+        assert_eq!(found[..], wanted[..found.len()], "{options:?}");
+    }
+    let refused = trace(&program, &["--disk", "much"], &[]);
+    assert_eq!(refused.output.status.code(), Some(2));
+}
+
+#[test]
 fn larger_programs() {
     equal(&Program::c(&fixture("words.c"), &["-O2"]), &SOME, &["9"]);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/oracle/control.c");

@@ -140,6 +140,18 @@ impl<'m> Builder<'m> {
         self.assembly_of(self.module.void_type(), &[value], text, constraints)
     }
 
+    /// As [`Self::assembly`], with a value that it takes.
+    pub fn assembly_between(
+        &self,
+        value: Value<'m>,
+        result: Type<'m>,
+        text: &str,
+        constraints: &str,
+    ) -> Call<'m> {
+        value.check(self.module);
+        self.assembly_of(result, &[value], text, constraints)
+    }
+
     /// As [`Self::assembly`], with memory that it changes: the operands, from
     /// `$1` on, are values of these types at these addresses; `$0` is a register
     /// of type `scratch` that it may use, if there is one, or else the first of

@@ -115,6 +115,14 @@ fn insert(
         for probe in probes {
             match (probe.action, record) {
                 (Action::Log { number }, _) => log.insert(*function, probe.before, number),
+                (Action::LogSum(add), _) => {
+                    let event = counts.sum(*function, &mut counting, probe.before, add);
+                    log.insert_event(*function, probe.before, event);
+                }
+                (Action::LogCountedSum { add, first }, _) => {
+                    let sum = counts.sum(*function, &mut counting, probe.before, add);
+                    log.insert_counted(*function, probe.before, sum, first);
+                }
                 (Action::Cover { byte }, _) => cover.insert(*function, probe.before, byte),
                 (Action::Deepen, _) => {
                     let place = depth.expect("the probes were searched for it");
@@ -201,7 +209,14 @@ fn optimised<'m>(
 }
 
 fn uses_sum(action: Action) -> bool {
-    matches!(action, Action::SetSum(_) | Action::AddSum(_) | Action::CountSum(_))
+    matches!(
+        action,
+        Action::SetSum(_)
+            | Action::AddSum(_)
+            | Action::CountSum(_)
+            | Action::LogSum(_)
+            | Action::LogCountedSum { .. }
+    )
 }
 
 /// A probe and its place in the module.

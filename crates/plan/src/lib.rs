@@ -25,6 +25,9 @@ pub struct UnitPlan {
     pub blocks: u32,
     /// How many numbers the unit's log has, if that is not one for each block.
     pub events: Option<u32>,
+    /// The event of the log's number 0, if that is given before the program runs
+    /// and all probes are in one module.
+    pub first_event: Option<u32>,
     /// How many counters the unit has; their symbol is
     /// [`backtrail_abi::counts::UNIT_SYMBOL_PREFIX`] and the unit's id.
     pub counters: u32,
@@ -191,13 +194,24 @@ pub enum Action {
         /// The counter.
         counter: u32,
     },
-    /// Sets the sum of the path under way, which is a counter of the unit once
-    /// the path has ended. A function has one such sum.
+    /// Sets the sum of the path under way, which is a counter of the unit, or an
+    /// event of the log, once the path has ended. A function has one such sum.
     SetSum(i64),
     /// Adds to it, modulo 2^64.
     AddSum(i64),
     /// Adds one to the counter that is the sum and this.
     CountSum(i64),
+    /// Appends the sum and this to the thread's log, as an event
+    /// ([`UnitPlan::first_event`]).
+    LogSum(i64),
+    /// The same for a sum whose lower [`backtrail_abi::log::PATH_BITS`] alone are
+    /// the path: what is above them is appended before, if it is not 0.
+    LogCountedSum {
+        /// What is added to the sum.
+        add: i64,
+        /// What is added to the path.
+        first: u32,
+    },
     /// Sets this byte of the unit's coverage to 1.
     Cover {
         /// The byte.

@@ -17,6 +17,7 @@ use core::sync::atomic::AtomicPtr;
 
 use backtrail_abi::log::Descriptor as Unit;
 
+use crate::file::Failure;
 use crate::process::Control;
 use crate::sys;
 use crate::thread::{self, State};
@@ -38,6 +39,51 @@ global_asm!(
     ".p2align 3",
     "__backtrail_depth:",
     ".zero 8",
+    ".popsection",
+    ".pushsection .text.__backtrail_note,\"ax\",@progbits",
+    ".weak __backtrail_note",
+    ".hidden __backtrail_note",
+    ".type __backtrail_note,@function",
+    ".p2align 4",
+    "__backtrail_note:",
+    ".cfi_startproc",
+    "pushq %rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset %rbp, -16",
+    "movq %rsp, %rbp",
+    ".cfi_def_cfa_register %rbp",
+    "pushq %rax",
+    "pushq %rcx",
+    "pushq %rdx",
+    "pushq %rsi",
+    "pushq %rdi",
+    "pushq %r8",
+    "pushq %r9",
+    "pushq %r10",
+    "pushq %r11",
+    "subq $512, %rsp",
+    "andq $-16, %rsp",
+    "fxsave64 (%rsp)",
+    "cld",
+    "movq %fs:0, %rsi",
+    "addq __backtrail_thread@gottpoff(%rip), %rsi",
+    "callq {note}",
+    "fxrstor64 (%rsp)",
+    "leaq -72(%rbp), %rsp",
+    "popq %r11",
+    "popq %r10",
+    "popq %r9",
+    "popq %r8",
+    "popq %rdi",
+    "popq %rsi",
+    "popq %rdx",
+    "popq %rcx",
+    "popq %rax",
+    "popq %rbp",
+    ".cfi_def_cfa %rsp, 8",
+    "retq",
+    ".cfi_endproc",
+    ".size __backtrail_note, . - __backtrail_note",
     ".popsection",
     // Both numbers are logged by the fast path: a handler that comes between them
     // comes at a place of its own in any case.
@@ -106,6 +152,7 @@ global_asm!(
     word = const thread::WORD_OFFSET,
     ends = const thread::ENDS_OFFSET,
     slow = sym log_slowly,
+    note = sym note_slowly,
     options(att_syntax),
 );
 
@@ -133,16 +180,46 @@ unsafe extern "C" fn log_slowly(unit: *const Unit, block: u32, slot: *const Atom
     sys::restore_signals(signals);
 }
 
+/// Logs an event whose number is known, when a probe cannot take a slot by itself.
+///
+/// # Safety
+/// `slot` is the address of the calling thread's pointer.
+#[cold]
+unsafe extern "C" fn note_slowly(event: u32, slot: *const AtomicPtr<State>) {
+    // SAFETY: as promised by the caller.
+    let slot = unsafe { &*slot };
+    let stopped = match State::at(slot) {
+        Some(state) => state.is_stopped(),
+        None => Control::known_to_be_stopped(),
+    };
+    if stopped {
+        return;
+    }
+    let signals = sys::block_signals();
+    if let Some(control) = Control::get() {
+        append_blocked(control, slot, |_| Ok(event));
+    }
+    sys::restore_signals(signals);
+}
+
 /// The same, with all signals blocked.
 fn log_blocked(control: &Control, unit: &Unit, block: u32, slot: &AtomicPtr<State>) {
+    append_blocked(control, slot, |control| Ok(control.base_of(unit)?.wrapping_add(block)));
+}
+
+/// Appends an event, with all signals blocked.
+fn append_blocked(
+    control: &Control,
+    slot: &AtomicPtr<State>,
+    event: impl FnOnce(&Control) -> Result<u32, Failure>,
+) {
     // A process that cannot record notes that itself: no header, no thread.
     if control.begin().is_err() {
         State::at(slot).inspect(|state| state.stop());
         return;
     }
     let Ok(state) = State::own(control, slot) else { return };
-    let logged =
-        control.base_of(unit).and_then(|base| state.append(control, base.wrapping_add(block)));
+    let logged = event(control).and_then(|event| state.append(control, event));
     if let Err(failure) = logged {
         // From here on the thread's log would have holes: it ends here.
         state.stop();

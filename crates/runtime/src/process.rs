@@ -33,6 +33,7 @@ const PIECE_BYTES: usize = 1024;
 const FIRST_PROCESS_LENGTH: u64 = 8192;
 
 const DIR_PREFIX: &[u8] = b"BACKTRAIL_DIR=";
+const DISK_PREFIX: &[u8] = b"BACKTRAIL_DISK=";
 const PROCESS_NAME: &[u8] = b"process\0";
 
 /// Where a process is in its recording.
@@ -56,6 +57,8 @@ pub(crate) struct Control {
     pid: AtomicU32,
     /// How many threads have logged.
     threads: AtomicU32,
+    /// Bytes that their logs take.
+    space: AtomicU64,
     /// What this process inherits and passes on; null: [`KEPT`].
     kept: AtomicPtr<Kept>,
     /// The process file as it is mapped now; changed under the lock.
@@ -85,6 +88,8 @@ pub(crate) struct Kept {
     numbers: AtomicU64,
     /// The process it belongs to.
     pid: AtomicU32,
+    /// How many bytes logs may take; 0 is any number.
+    disk: AtomicU64,
 }
 
 // SAFETY: `root` is written only under the lock while `root_length` is 0.
@@ -97,6 +102,7 @@ static KEPT: Kept = Kept {
     table_bytes: AtomicUsize::new(0),
     numbers: AtomicU64::new(0),
     pid: AtomicU32::new(0),
+    disk: AtomicU64::new(0),
 };
 
 impl Kept {
@@ -221,6 +227,16 @@ impl Control {
         ordinal
     }
 
+    /// Notes that a log grows by so many bytes; an error if it may not.
+    pub(crate) fn take_space(&self, bytes: u64) -> Result<(), Failure> {
+        let bound = self.kept().disk.load(Ordering::Relaxed);
+        let before = self.space.fetch_add(bytes, Ordering::Relaxed);
+        if bound != 0 && before.saturating_add(bytes) > bound {
+            return Err(Failure::new(Incomplete::Bound, sys::Error(0)));
+        }
+        Ok(())
+    }
+
     /// The process's folder, once it records.
     pub(crate) fn folder(&self) -> Result<Path<'_>, Failure> {
         // SAFETY: not written any more.
@@ -332,6 +348,7 @@ impl Control {
             let root = unsafe { &mut *kept.root.get() };
             let length = find_root(root, folder, piece)?;
             make_root(root, length);
+            kept.disk.store(find_bound(folder, piece), Ordering::Relaxed);
             kept.root_length.store(length, Ordering::Release);
         }
         // SAFETY: written no more once the length is known.
@@ -460,6 +477,17 @@ fn find_root(root: &mut [u8], value: &mut [u8], piece: &mut [u8]) -> Result<usiz
         text
     };
     text.push(folder).push_byte(0).length().ok_or(create(sys::ENAMETOOLONG))
+}
+
+/// How many bytes logs may take, as the environment says it; 0 if it does not.
+fn find_bound(value: &mut [u8], piece: &mut [u8]) -> u64 {
+    let Variable::Value(length) = environment::read(DISK_PREFIX, piece, value) else { return 0 };
+    let digits = value.get(..length).unwrap_or_default();
+    let number = digits.iter().try_fold(0u64, |number, digit| {
+        let digit = digit.checked_sub(b'0').filter(|&digit| digit < 10)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    });
+    number.unwrap_or(0)
 }
 
 /// Makes the folder for records, and those above it that are missing. Whether

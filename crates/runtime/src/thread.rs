@@ -78,6 +78,10 @@ const _: () = assert!(size_of::<State>() <= PAGE);
 pub(crate) const WORD_OFFSET: usize = core::mem::offset_of!(State, word);
 pub(crate) const ENDS_OFFSET: usize = core::mem::offset_of!(State, ends);
 
+// And those that probes rely on.
+const _: () = assert!(WORD_OFFSET == backtrail_abi::log::STATE_WORD);
+const _: () = assert!(ENDS_OFFSET == backtrail_abi::log::STATE_ENDS);
+
 impl State {
     /// The state behind a thread's pointer.
     pub(crate) fn at(slot: &AtomicPtr<Self>) -> Option<&'static Self> {
@@ -163,6 +167,7 @@ impl State {
         let from = self.length.load(Ordering::Relaxed);
         let to = next_thread_length(from);
         let request = Request { folder: control.folder()?, name, from, to, mapped_from: from };
+        control.take_space(to.saturating_sub(from))?;
         self.release();
         let window = self
             .ends

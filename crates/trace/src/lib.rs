@@ -18,7 +18,7 @@
 //! | [`witness_tree`], [`planning`] | profiles that do, and are cheap |
 //! | [`machine_graph`] | the traced graph of an executable that carries nothing |
 //! | [`lower_bound`] | what no plan can stay below |
-//! | [`probes`], [`witness_log`] | witnesses in the code; what they logged |
+//! | [`probes`], [`path_events`], [`witness_log`] | witnesses in the code, one by one or whole paths; what they logged |
 //! | [`rebuild`] | from partial traces to the trace |
 //! | [`places`] | numbers and names for the blocks of a program |
 //! | [`file`](mod@file) | a trace on disk, compressed, to be read from anywhere |
@@ -78,6 +78,7 @@ pub mod icfg;
 pub mod lower_bound;
 pub mod machine_graph;
 mod obstacle_packing;
+pub mod path_events;
 pub mod places;
 pub mod planning;
 pub mod probes;

@@ -24,19 +24,22 @@
 //! with, and calls that end the run. Threads are numbered by their first event,
 //! and so are in the same order in all runs.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use backtrail_abi::UnitId;
-use backtrail_abi::log::DEPTHS;
+use backtrail_abi::log::{COUNT, DEPTHS, FIRST_BASE};
 use backtrail_graph::Index;
 use backtrail_ir::program::{Object, Program};
 use backtrail_ir::{Block, Func, Function, Inst, Op, Tail};
 use backtrail_plan::block_log::left_out;
 use backtrail_plan::{Action, FunctionPlan, Place as CodePlace, Probe, UnitPlan};
 
+use crate::block_log::Range;
 use crate::distribution::{Costs, Profile, Witness};
 use crate::icfg::from_program::{Begin, ProgramGraph};
 use crate::icfg::{Icfg, Node, Place, PlaceKind, Role, Routine, Way, WayKind};
+use crate::path_events::PathEvents;
 
 /// Which places are observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,23 +62,19 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
         Self { program, graph }
     }
 
-    fn icfg(&self) -> &'a Icfg {
+    pub(crate) fn icfg(&self) -> &'a Icfg {
         &self.graph.icfg
     }
 
-    fn function(&self, routine: Routine) -> Option<(Object, Func, &'u Function)> {
+    /// Where a node begins in the code.
+    pub(crate) fn begin(&self, node: Node) -> Begin {
+        self.graph.begins[node]
+    }
+
+    pub(crate) fn function(&self, routine: Routine) -> Option<(Object, Func, &'u Function)> {
         let (object, func) = self.graph.functions[routine]?;
         let unit = self.program.unit(object)?;
         left_out(unit, func).is_none().then(|| (object, func, &unit.functions[func]))
-    }
-
-    /// The block that a node is in, if it is in one.
-    fn block(&self, function: &Function, node: Node) -> Option<Block> {
-        match self.graph.begins[node] {
-            Begin::Block(block) => Some(block),
-            Begin::After(inst) => Some(block_of(function, inst)),
-            Begin::Unseen(inst) => inst.map(|inst| block_of(function, inst)),
-        }
     }
 
     /// Where a probe for `place` goes, if one can.
@@ -210,8 +209,28 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             || matches!(data.kind, WayKind::Step(to) if self.icfg().nodes()[to].role == Role::Hub)
     }
 
-    /// The probes of a profile, and what they log.
+    /// The probes of a profile, each of which logs its witness.
     pub fn probes(&self, profile: &Profile) -> ProbePlan {
+        self.plan(profile, BTreeMap::new())
+    }
+
+    /// The same witnesses, with whole paths as events ([`crate::path_events`]).
+    /// Only for a profile that suffices by itself.
+    pub fn path_probes(&self, profile: &Profile, costs: &Costs) -> ProbePlan {
+        let mut paths = BTreeMap::new();
+        for routine in self.icfg().routines().indices() {
+            let Some((object, func, _)) = self.function(routine) else { continue };
+            let events = PathEvents::new(self, routine, profile, costs);
+            paths.extend(events.map(|events| ((object, func), events)));
+        }
+        self.plan(profile, paths)
+    }
+
+    fn plan(
+        &self,
+        profile: &Profile,
+        mut paths: BTreeMap<(Object, Func), PathEvents>,
+    ) -> ProbePlan {
         let icfg = self.icfg();
         let mut units: BTreeMap<Object, UnitProbes> = BTreeMap::new();
         for (number, &place) in profile.places().iter().enumerate() {
@@ -222,22 +241,34 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             let unit = units.entry(object).or_default();
             let is_landing =
                 matches!(icfg.place(place), PlaceKind::Node(node) if icfg.nodes()[node].landing);
-            unit.probes.entry(func).or_default().push((
-                at,
-                unit.witnesses.len() as u32,
-                is_landing,
-            ));
-            unit.witnesses.push(Witness::new(number));
+            unit.places += 1;
+            let probes = unit.probes.entry(func).or_default();
+            if is_landing || !paths.contains_key(&(object, func)) {
+                probes.push((at, unit.witnesses.len() as u32, is_landing));
+                unit.witnesses.push(Witness::new(number));
+            }
             unit.has_landings |= is_landing;
             if is_landing && !unit.deep.contains_key(&func) {
                 unit.deep.insert(func, returns(function));
             }
         }
-        ProbePlan { units }
+        for (&object, unit) in &mut units {
+            let of_unit =
+                (object, Func::new(0))..(Object::new(object.position() + 1), Func::new(0));
+            let functions: Vec<(Object, Func)> = paths.range(of_unit).map(|(it, _)| *it).collect();
+            for function in functions {
+                let Some(events) = paths.remove(&function) else { continue };
+                let first = unit.path_numbers;
+                unit.path_numbers += events.count() as u32;
+                unit.paths.push(FunctionPaths { function: function.1, first, events });
+            }
+        }
+        ProbePlan { units, are_numbered: false }
     }
 }
 
-fn block_of(function: &Function, inst: Inst) -> Block {
+/// The block that an instruction is in.
+pub(crate) fn block_of(function: &Function, inst: Inst) -> Block {
     let number = inst.position() as u32;
     let behind = function.blocks.values().as_slice().partition_point(|block| block.end <= number);
     Block::new(behind)
@@ -261,28 +292,56 @@ fn returns(function: &Function) -> Vec<CodePlace> {
     places
 }
 
+/// A function whose paths are logged.
+#[derive(Debug, Clone)]
+struct FunctionPaths {
+    function: Func,
+    /// The number of its path 0.
+    first: u32,
+    events: PathEvents,
+}
+
 #[derive(Debug, Clone, Default)]
 struct UnitProbes {
     /// By function: where, the number that is logged, and whether it is a landing.
     probes: BTreeMap<Func, Vec<(CodePlace, u32, bool)>>,
-    /// By number: the witness.
+    /// By number, behind those of paths: the witness.
     witnesses: Vec<Witness>,
     has_landings: bool,
+    /// How many witnesses there are, those on paths included.
+    places: usize,
+    /// Functions whose paths are logged, by their first number.
+    paths: Vec<FunctionPaths>,
+    /// How many numbers these take.
+    path_numbers: u32,
     /// Functions that count their frames, and where these end.
     deep: BTreeMap<Func, Vec<CodePlace>>,
+}
+
+impl UnitProbes {
+    /// How many numbers there are.
+    fn events(&self) -> u32 {
+        self.path_numbers + self.witnesses.len() as u32 + if self.has_landings { DEPTHS } else { 0 }
+    }
 }
 
 /// The probes of a profile.
 #[derive(Debug, Clone)]
 pub struct ProbePlan {
     units: BTreeMap<Object, UnitProbes>,
+    are_numbered: bool,
 }
+
+/// In the place of a unit: counts of iterations, which come before their paths.
+pub const COUNTS: UnitId = UnitId([0xff; 16]);
 
 /// What a number in a unit's log means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     /// A witness.
     Witness(Witness),
+    /// The witnesses on a path, by their positions ([`UnitMeaning::on_path`]).
+    Path(PathWitnesses),
     /// A landing: its depth follows.
     Landing(Witness),
     /// The depth of a landing.
@@ -290,13 +349,45 @@ pub enum Meaning {
 }
 
 impl ProbePlan {
+    /// Gives all units their events before the program runs, which is possible if
+    /// all probes are in one module.
+    pub fn number_units(&mut self) {
+        self.are_numbered = true;
+    }
+
+    /// By object: the first event of its numbers, and how many it has.
+    fn numbered(&self) -> BTreeMap<Object, (u32, u32)> {
+        let mut next = FIRST_BASE;
+        let mut ranges = BTreeMap::new();
+        for (&object, unit) in &self.units {
+            ranges.insert(object, (next, unit.events()));
+            next += unit.events();
+        }
+        ranges
+    }
+
+    /// The events that were given to units before the program ran, if they were.
+    pub fn ranges(&self, ids: &BTreeMap<Object, UnitId>) -> Option<Vec<Range>> {
+        let range = |(object, (base, blocks)): (Object, (u32, u32))| {
+            Some(Range { base, blocks, unit: *ids.get(&object)? })
+        };
+        let counts = Range { base: COUNT, blocks: COUNT, unit: COUNTS };
+        let ranges = || self.numbered().into_iter().filter_map(range).chain([counts]).collect();
+        self.are_numbered.then(ranges)
+    }
+
     /// What to insert into a unit of the program.
     pub fn unit_plan(&self, object: Object, id: [u8; 16], unit: &backtrail_ir::Unit) -> UnitPlan {
         let blocks = unit.functions.values().map(|data| data.blocks.len() as u32).sum();
         let mut plan = UnitPlan { unit: id, blocks, ..UnitPlan::default() };
         let Some(probes) = self.units.get(&object) else { return plan };
-        let depths = probes.witnesses.len() as u32;
-        plan.events = Some(depths + if probes.has_landings { DEPTHS } else { 0 });
+        let first_witness = probes.path_numbers;
+        let depths = first_witness + probes.witnesses.len() as u32;
+        let first_event = self.numbered()[&object].0;
+        plan.events = Some(probes.events());
+        plan.first_event = self.are_numbered.then_some(first_event);
+        let paths: BTreeMap<Func, &FunctionPaths> =
+            probes.paths.iter().map(|it| (it.function, it)).collect();
         for (&function, wanted) in &probes.probes {
             let data = &unit.functions[function];
             let mut inserted = Vec::new();
@@ -305,12 +396,17 @@ impl ProbePlan {
                 inserted.extend(returns.iter().map(|&at| Probe { at, action: Action::Surface }));
             }
             inserted.extend(wanted.iter().map(|&(at, number, is_landing)| {
+                let number = first_witness + number;
                 let action = match is_landing {
                     true => Action::Land { number, depths },
                     false => Action::Log { number },
                 };
                 Probe { at, action }
             }));
+            if let Some(paths) = paths.get(&function) {
+                let first = first_event + paths.first;
+                inserted.extend(paths.events.probes(first));
+            }
             plan.functions.push(FunctionPlan {
                 function,
                 name: unit.symbols[data.symbol].name.clone(),
@@ -328,15 +424,21 @@ impl ProbePlan {
             for &(_, number, is_landing) in unit.probes.values().flatten() {
                 landings[number as usize] = is_landing;
             }
-            let meaning = UnitMeaning { witnesses: unit.witnesses.clone(), landings };
+            let meaning = UnitMeaning {
+                witnesses: unit.witnesses.clone(),
+                landings,
+                paths: unit.paths.clone(),
+                path_numbers: unit.path_numbers,
+                expanded: RefCell::default(),
+            };
             Some((*ids.get(object)?, meaning))
         };
         self.units.iter().filter_map(meaning).collect()
     }
 
-    /// How many probes there are.
+    /// How many witnesses there are.
     pub fn count(&self) -> usize {
-        self.units.values().map(|unit| unit.witnesses.len()).sum()
+        self.units.values().map(|unit| unit.places).sum()
     }
 }
 
@@ -345,16 +447,67 @@ impl ProbePlan {
 pub struct UnitMeaning {
     witnesses: Vec<Witness>,
     landings: Vec<bool>,
+    paths: Vec<FunctionPaths>,
+    path_numbers: u32,
+    expanded: RefCell<Expanded>,
 }
+
+/// Paths that were met, and the witnesses on them.
+#[derive(Debug, Clone, Default)]
+struct Expanded {
+    /// By number: where its witnesses are.
+    paths: Vec<PathWitnesses>,
+    witnesses: Vec<Witness>,
+}
+
+/// Where the witnesses of a path are ([`UnitMeaning::on_path`]): from the first of
+/// these positions to the second, then to the third for each iteration that was
+/// counted, then to the fourth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathWitnesses(pub [u32; 4]);
+
+/// A path that was not met yet.
+const UNKNOWN: PathWitnesses = PathWitnesses([u32::MAX; 4]);
 
 impl UnitMeaning {
     /// What a number means.
     #[inline]
     pub fn of(&self, number: u32) -> Meaning {
+        let Some(number) = number.checked_sub(self.path_numbers) else {
+            return Meaning::Path(self.expand(number));
+        };
         match self.witnesses.get(number as usize) {
             Some(&witness) if self.landings[number as usize] => Meaning::Landing(witness),
             Some(&witness) => Meaning::Witness(witness),
             None => Meaning::Depth(number - self.witnesses.len() as u32),
         }
+    }
+
+    /// The witness at a position that [`Meaning::Path`] has.
+    #[inline]
+    pub fn on_path(&self, position: u32) -> Witness {
+        self.expanded.borrow().witnesses[position as usize]
+    }
+
+    fn expand(&self, number: u32) -> PathWitnesses {
+        match self.expanded.borrow().paths.get(number as usize) {
+            Some(&path) if path != UNKNOWN => return path,
+            _ => {}
+        }
+        let mut expanded = self.expanded.borrow_mut();
+        if expanded.paths.is_empty() {
+            expanded.paths = vec![UNKNOWN; self.path_numbers as usize];
+        }
+        let function = self.paths.partition_point(|paths| paths.first <= number) - 1;
+        let FunctionPaths { first, events, .. } = &self.paths[function];
+        let on_path = events.expand(u64::from(number - first)).unwrap_or_default();
+        let mut path = PathWitnesses([expanded.witnesses.len() as u32; 4]);
+        let parts = [on_path.first, on_path.iteration, on_path.last];
+        for (part, end) in parts.into_iter().zip(&mut path.0[1..]) {
+            expanded.witnesses.extend(part);
+            *end = expanded.witnesses.len() as u32;
+        }
+        expanded.paths[number as usize] = path;
+        path
     }
 }

@@ -29,6 +29,10 @@ pub struct Trace {
     /// earlier trace of the same executable.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
+    /// The most disk space that the log of a run may take while it runs, such as
+    /// 500M or 2G; behind that the trace is unknown.
+    #[arg(long, value_name = "SIZE", value_parser = read_size)]
+    pub disk: Option<u64>,
     /// How it is run.
     #[command(flatten)]
     pub running: Running,
@@ -84,4 +88,37 @@ pub enum Witness {
     Node,
     /// Blocks, by breakpoints in any x86-64 executable, which is not changed.
     Breakpoint,
+}
+
+/// Reads a number of bytes, with K, M or G behind it or without.
+fn read_size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) => (digits, 1 << (10 * (1 + "KMG".find(&text[digits.len()..]).unwrap_or(0)))),
+        None => (text, 1u64),
+    };
+    let number: u64 = digits.parse().map_err(|_| "give a number, such as 500M or 2G".to_owned())?;
+    match number.checked_mul(unit) {
+        Some(bytes) if bytes >= SMALLEST => Ok(bytes),
+        Some(_) => Err("give at least 64K".to_owned()),
+        None => Err("that is more than there can be".to_owned()),
+    }
+}
+
+/// The least that is of any use.
+const SMALLEST: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(read_size("70000"), Ok(70_000));
+        assert_eq!(read_size("64K"), Ok(64 << 10));
+        assert_eq!(read_size("3M"), Ok(3 << 20));
+        assert_eq!(read_size("2G"), Ok(2 << 30));
+        for bad in ["", "G", "-1", "1T", "10", "99999999999999999999", "99999999999G"] {
+            assert!(read_size(bad).is_err(), "{bad}");
+        }
+    }
 }

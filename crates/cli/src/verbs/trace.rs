@@ -10,6 +10,7 @@ mod merge;
 mod weights;
 mod witnesses;
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitStatus;
 
@@ -84,6 +85,22 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
     })
 }
 
+/// How much disk space logs may take.
+pub struct DiskBound(Option<OsString>);
+
+/// What is asked for.
+pub fn disk_bound(args: &Trace) -> DiskBound {
+    DiskBound(args.disk.map(|bytes| bytes.to_string().into()))
+}
+
+impl DiskBound {
+    /// What a run is told of it.
+    pub fn environment(&self) -> Vec<(&'static str, &OsStr)> {
+        let told = |bytes| (backtrail_abi::log::DISK_VARIABLE, bytes);
+        self.0.as_deref().map(told).into_iter().collect()
+    }
+}
+
 /// Begins a trace file.
 pub fn begin_file(output: &Path) -> anyhow::Result<Writer<WholeFile>> {
     Ok(Writer::new(WholeFile::create(output, Mode::Data)?)?)
@@ -104,11 +121,18 @@ pub struct TracedProgram {
     pub carried: Carried,
     /// The models, the program's first.
     pub units: Vec<(UnitId, Unit)>,
+    /// Whether it has no libraries of its own.
+    pub is_one_module: bool,
 }
 
 impl TracedProgram {
     fn read(path: &Path) -> anyhow::Result<Self> {
-        let carried = Carried::read(path)?;
+        let carried = match Carried::read(path) {
+            Err(error @ Error::NotCarried { .. }) => anyhow::bail!(Unreadable(format!(
+                "{error}; or trace it as it is, with --witness breakpoint"
+            ))),
+            read => read?,
+        };
         if carried.recipe.as_ref().is_some_and(|recipe| recipe.variant.is_some()) {
             let path = path.display();
             anyhow::bail!(Unreadable(format!(
@@ -127,7 +151,7 @@ impl TracedProgram {
                 units.extend(model.filter(|_| is_new).map(|model| (unit.id(), model)));
             }
         }
-        Ok(Self { carried, units })
+        Ok(Self { is_one_module: libraries.is_empty(), carried, units })
     }
 
     /// Its units, with their ids.

@@ -138,6 +138,20 @@ impl<'m> Counters<'m> {
         }
     }
 
+    /// The sum of the path under way and `add`, in a unit that does not count.
+    pub fn sum(
+        &self,
+        function: Function<'m>,
+        counting: &mut Counting<'m>,
+        before: Instruction<'m>,
+        add: i64,
+    ) -> Value<'m> {
+        let sum = *counting.sum.get_or_insert_with(|| self.add_sum(function));
+        self.builder.go_before(before);
+        let old = self.load(sum);
+        if add == 0 { old } else { self.builder.add(old, self.number(add)) }
+    }
+
     fn word(&self) -> Type<'m> {
         self.module.int_type(64)
     }
@@ -179,7 +193,7 @@ impl<'m> Counters<'m> {
     fn add_sum(&self, function: Function<'m>) -> Sum<'m> {
         let is_computed = |it: Instruction<'m>| it.opcode() == Opcode::INDIRECT_BR;
         let mut ends = function.blocks().filter_map(|block| block.terminator());
-        let is_address = !ends.any(is_computed);
+        let is_address = self.counters.is_some() && !ends.any(is_computed);
         let entry = function.blocks().next().expect("a probed function has a body");
         let first = entry.instructions().next().expect("a block is not empty");
         self.builder.go_before(first);

@@ -3,9 +3,13 @@
 //! A unit gets one [`Descriptor`](backtrail_abi::log::Descriptor), and each
 //! logged block a call of [`LOG_FUNCTION`] with it, as early as LLVM allows:
 //! behind phis and landing pads and, in the entry block, behind the allocas that
-//! stand at its start, which thereby stay at the start of the frame.
+//! stand at its start, which thereby stay at the start of the frame. Where numbers
+//! are given before the program runs, a probe takes a slot of the log by itself.
 
-use backtrail_abi::log::{DEPTH_VARIABLE, LAND_FUNCTION, LOG_FUNCTION};
+use backtrail_abi::log::{
+    COUNT, DEPTH_VARIABLE, LAND_FUNCTION, LOG_FUNCTION, NOTE_FUNCTION, PATH_BITS, STATE_ENDS,
+    STATE_WORD, THREAD_VARIABLE,
+};
 use backtrail_llvm_ffi::{Builder, Function, Global, Instruction, Module, Type, Value};
 use backtrail_plan::{Action, UnitPlan};
 
@@ -24,13 +28,14 @@ struct Calls<'m> {
     function: Function<'m>,
     land: Option<Function<'m>>,
     descriptor: Global<'m>,
+    first_event: Option<u32>,
 }
 
 impl<'m> LogCalls<'m> {
     /// Adds what the calls need, if `plan` has such probes.
     pub fn new(module: &'m Module<'m>, plan: &UnitPlan) -> Result<Self, Error> {
         let mut probes = plan.functions.iter().flat_map(|it| &it.probes);
-        if !probes.any(|it| matches!(it.action, Action::Log { .. } | Action::Land { .. })) {
+        if !probes.any(|it| is_logged(it.action)) {
             return Ok(Self(None));
         }
         let declare = |name: &str, signature: Type<'m>| -> Result<Function<'m>, Error> {
@@ -52,22 +57,45 @@ impl<'m> LogCalls<'m> {
         let content = module.const_struct(&[
             module.const_bytes(&plan.unit),
             module.const_int(32, plan.events.unwrap_or(plan.blocks).into()),
-            module.const_int(32, 0),
+            module.const_int(32, plan.first_event.unwrap_or(0).into()),
         ]);
         let descriptor = module.add_variable(DESCRIPTOR, content.ty())?;
         descriptor.set_initializer(content);
         descriptor.set_internal();
         descriptor.set_alignment(align_of::<backtrail_abi::log::Descriptor>() as u32);
-        Ok(Self(Some(Calls { module, builder: Builder::new(module), function, land, descriptor })))
+        let (builder, first_event) = (Builder::new(module), plan.first_event);
+        Ok(Self(Some(Calls { module, builder, function, land, descriptor, first_event })))
     }
 
     /// Inserts a call that logs block `number`.
     pub fn insert(&self, function: Function<'m>, before: Instruction<'m>, number: u32) {
         let calls = self.0.as_ref().expect("the plan was searched for such probes");
+        if let Some(first) = calls.first_event {
+            let event = calls.module.const_int(64, (first + number).into());
+            return calls.take_slot(function, before, event);
+        }
         let arguments = [*calls.descriptor, calls.module.const_int(32, number.into())];
         let signature = signature(calls.module);
         let call = calls.builder.call_before(before, calls.function, signature, &arguments);
         mark(function, call);
+    }
+
+    /// Inserts what logs an event that is computed.
+    pub fn insert_event(&self, function: Function<'m>, before: Instruction<'m>, event: Value<'m>) {
+        let calls = self.0.as_ref().expect("the plan was searched for such probes");
+        calls.take_slot(function, before, event);
+    }
+
+    /// Inserts what logs a count of iterations and a path, both in one sum.
+    pub fn insert_counted(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        sum: Value<'m>,
+        first: u32,
+    ) {
+        let calls = self.0.as_ref().expect("the plan was searched for such probes");
+        calls.take_slots(function, before, sum, first);
     }
 
     /// Inserts a call that logs where a frame resumes, which remembers its depth
@@ -89,6 +117,124 @@ impl<'m> LogCalls<'m> {
         let call = calls.builder.call_before(before, land, land_signature(module), &arguments);
         mark(function, call);
     }
+}
+
+/// Takes a slot of the log in registers 0 to 2, the last of which is its address
+/// then, or goes to `slow`.
+fn take_slot(slow: &str) -> String {
+    format!(
+        "movq %fs:{THREAD_VARIABLE}@tpoff, $0\n\t\
+         testq $0, $0\n\t\
+         je {slow}\n\t\
+         movl $$4, ${{1:k}}\n\t\
+         xaddq $1, {STATE_WORD}($0)\n\t\
+         movslq ${{1:k}}, $2\n\t\
+         testq $2, $2\n\t\
+         jns {slow}\n\t\
+         shrq $$32, $1\n\t\
+         addq {STATE_ENDS}($0,$1,8), $2"
+    )
+}
+
+/// Logs what `set` puts into `%edi`, without a slot.
+fn note(set: &str) -> String {
+    format!(
+        "leaq -128(%rsp), %rsp\n\t\
+         pushq %rdi\n\t\
+         {set}\n\t\
+         call {NOTE_FUNCTION}\n\t\
+         popq %rdi\n\t\
+         leaq 128(%rsp), %rsp"
+    )
+}
+
+/// What such assembly changes besides its registers.
+const CHANGED: &str = "~{memory},~{dirflag},~{fpsr},~{flags}";
+
+impl<'m> Calls<'m> {
+    /// Inserts what takes a slot of the log and fills it. What happens when there
+    /// is none is out of the way, in another part of the section.
+    fn take_slot(&self, function: Function<'m>, before: Instruction<'m>, event: Value<'m>) {
+        let (take, note) = (take_slot("2f"), note("movl ${3:k}, %edi"));
+        let text = format!(
+            "{take}\n\t\
+             movl ${{3:k}}, ($2)\n\
+             1:\n\t\
+             .subsection 1\n\
+             2:\n\t\
+             {note}\n\t\
+             jmp 1b\n\t\
+             .subsection 0"
+        );
+        self.assemble(function, before, (event, 3), &text, "=&r,=&r,=&r,ri");
+    }
+
+    /// Inserts the same for what a sum has in its lower bits, and before it for
+    /// what it has above them, if that is something.
+    fn take_slots(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        sum: Value<'m>,
+        first: u32,
+    ) {
+        let (take, note_path) = (take_slot("2f"), note("movl ${3:k}, %edi"));
+        let take_digit = take_slot("7f");
+        let note_digit = note(&format!("movl ${{3:k}}, %edi\n\torl $${COUNT}, %edi"));
+        let text = format!(
+            "movq $4, $3\n\t\
+             shrq $${PATH_BITS}, $3\n\t\
+             jne 4f\n\
+             5:\n\t\
+             movzwl ${{4:w}}, ${{3:k}}\n\t\
+             addl $${first}, ${{3:k}}\n\t\
+             {take}\n\t\
+             movl ${{3:k}}, ($2)\n\
+             1:\n\t\
+             .subsection 1\n\
+             2:\n\t\
+             {note_path}\n\t\
+             jmp 1b\n\
+             4:\n\t\
+             {take_digit}\n\t\
+             movl ${{3:k}}, ${{1:k}}\n\t\
+             orl $${COUNT}, ${{1:k}}\n\t\
+             movl ${{1:k}}, ($2)\n\
+             6:\n\t\
+             shrq $$31, $3\n\t\
+             jne 4b\n\t\
+             jmp 5b\n\
+             7:\n\t\
+             {note_digit}\n\t\
+             jmp 6b\n\t\
+             .subsection 0"
+        );
+        const _: () = assert!(PATH_BITS == 16, "the lower half of a register's lower half");
+        self.assemble(function, before, (sum, 4), &text, "=&r,=&r,=&r,=&r,r");
+    }
+
+    fn assemble(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        (value, results): (Value<'m>, usize),
+        text: &str,
+        operands: &str,
+    ) {
+        let words = vec![self.module.const_int(64, 0); results];
+        let results = self.module.const_struct(&words).ty();
+        let constraints = format!("{operands},{CHANGED}");
+        self.builder.go_before(before);
+        mark(function, self.builder.assembly_between(value, results, text, &constraints));
+    }
+}
+
+/// Whether a probe logs something.
+fn is_logged(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Log { .. } | Action::Land { .. } | Action::LogSum(_) | Action::LogCountedSum { .. }
+    )
 }
 
 /// The count of frames that may be come back to: see [`backtrail_plan::Action`].

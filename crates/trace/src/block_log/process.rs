@@ -42,6 +42,7 @@ impl std::fmt::Display for Gap {
             Some(Incomplete::RawFork) => {
                 "a process made without the C library counted in its parent's record for a while"
             }
+            Some(Incomplete::Bound) => "the log reached the bound that was set for it",
             None => "recording stopped for a reason this version does not know",
         })?;
         match self.error {
@@ -101,6 +102,13 @@ impl Process {
             incomplete: (header.incomplete != 0).then_some(gap),
             ranges,
         })
+    }
+
+    /// The same process with other ranges: those that were given to units before
+    /// it ran.
+    pub fn with_ranges(self, mut ranges: Vec<Range>) -> Self {
+        ranges.sort_by_key(|range| range.base);
+        Self { ranges, ..self }
     }
 
     /// The units' ranges, by increasing base.

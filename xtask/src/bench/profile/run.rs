@@ -75,6 +75,11 @@ impl Bench {
 
     /// Runs a command that `work`'s arguments are added to.
     pub fn run_as(&self, prefix: &Command, work: &Work) -> Result<Finished> {
+        Ok(self.run_and_listen(prefix, work)?.0)
+    }
+
+    /// The same, with what is said on standard error.
+    pub fn run_and_listen(&self, prefix: &Command, work: &Work) -> Result<(Finished, String)> {
         let input = self.file("input");
         if self.input.replace(Some(work.input)) != Some(work.input) {
             std::fs::write(&input, work.input.make())?;
@@ -90,11 +95,20 @@ impl Bench {
             })
             .collect();
         let stdin = if by_name { Path::new("/dev/null") } else { &input };
-        self.launch(prefix, &words, stdin)
+        self.launch_and_listen(prefix, &words, stdin)
     }
 
     /// Runs a command with further words.
     pub fn launch(&self, prefix: &Command, words: &[&str], stdin: &Path) -> Result<Finished> {
+        Ok(self.launch_and_listen(prefix, words, stdin)?.0)
+    }
+
+    fn launch_and_listen(
+        &self,
+        prefix: &Command,
+        words: &[&str],
+        stdin: &Path,
+    ) -> Result<(Finished, String)> {
         let [report, stdout, output] = ["report", "stdout", "output"].map(|name| self.file(name));
         for old in [&report, &stdout, &output] {
             if old.exists() {
@@ -138,7 +152,8 @@ impl Bench {
         if output.exists() {
             written.extend(std::fs::read(&output)?);
         }
-        Ok(Finished { status, usage, output: written })
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        Ok((Finished { status, usage, output: written }, said))
     }
 
     /// How many instructions a run executes, of all processes that it forks,

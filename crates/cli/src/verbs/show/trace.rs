@@ -49,7 +49,15 @@ struct Row<'a> {
 pub fn open(path: &Path) -> anyhow::Result<TraceFile<BufReader<File>>> {
     let file = File::open(path).map_err(Error::read(path))?;
     let file = TraceFile::open(BufReader::new(file));
-    file.map_err(|error| Unreadable(format!("{}: {error}", path.display())).into())
+    file.map_err(|error| {
+        let hint = match error {
+            backtrail_trace::Error::NotOurs { .. } => {
+                "; show takes what 'backtrail trace' writes, or a folder of records"
+            }
+            _ => "",
+        };
+        Unreadable(format!("{}: {error}{hint}", path.display())).into()
+    })
 }
 
 /// Shows a trace file.

@@ -13,7 +13,7 @@ use backtrail_trace::block_log::{Events, LogFrames, Process, ProgramMap};
 use backtrail_trace::file::Ending;
 use backtrail_trace::places::ProgramPlaces;
 
-use super::{TracedProgram, begin_file, finish_file};
+use super::{TracedProgram, begin_file, disk_bound, finish_file};
 use crate::args::trace::Trace;
 use crate::exit::Unreadable;
 use crate::recorded::read_processes;
@@ -31,11 +31,14 @@ pub fn collect(
     let variant = scratch.join(args.program.file_name().unwrap_or_default());
     derive(&program.carried, Scheme::Log, &variant, quiet)?;
     let records = scratch.join("records");
+    let bound = disk_bound(args);
+    let mut environment = bound.environment();
+    environment.push((backtrail_abi::log::DIR_VARIABLE, records.as_os_str()));
     let status = local::run(&Run {
         executable: &variant,
         name: args.program.as_os_str(),
         arguments: &args.arguments,
-        environment: &[(backtrail_abi::log::DIR_VARIABLE, records.as_os_str())],
+        environment: &environment,
     })?;
     if !records.is_dir() {
         anyhow::bail!(recorded_nothing(&args.program, scratch));

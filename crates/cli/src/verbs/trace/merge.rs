@@ -13,7 +13,7 @@ use backtrail_collect::copies::Variant;
 use backtrail_collect::records::ProcessRecord;
 use backtrail_graph::Index as _;
 use backtrail_ir::program::Program;
-use backtrail_trace::block_log::{Events, Process};
+use backtrail_trace::block_log::{Events, Process, Range};
 use backtrail_trace::distribution::Witness;
 use backtrail_trace::file::{Ending, Step, Writer};
 use backtrail_trace::icfg::from_program::ProgramGraph;
@@ -36,13 +36,16 @@ pub struct RunRecords {
 
 impl RunRecords {
     /// Reads what the program itself recorded there.
-    pub fn read(variant: &Variant) -> anyhow::Result<Self> {
+    pub fn read(variant: &Variant, ranges: Option<Vec<Range>>) -> anyhow::Result<Self> {
         let (mut records, missing) = read_processes(&variant.records)?;
         let name = variant.executable.file_name();
         records.retain(|record| record.executable.file_name() == name);
         let mut processes = Vec::new();
         for record in records {
-            let process = read_process(&record)?;
+            let mut process = read_process(&record)?;
+            if let Some(ranges) = &ranges {
+                process = process.with_ranges(ranges.clone());
+            }
             processes.push((record, process));
         }
         Ok(Self { processes, missing })
@@ -187,7 +190,9 @@ impl Merge<'_> {
             writer.end_thread(Ending::Unknown(why.into()))?;
             return Ok(counts);
         };
-        let is_whole = if thread == 0 { process_ended } else { ends };
+        // A log that could not go on ends before its run did.
+        let is_logged = all.iter().all(|(_, process)| process.incomplete.is_none());
+        let is_whole = is_logged && if thread == 0 { process_ended } else { ends };
         let ending = if is_whole { rebuild::Ending::Whole } else { rebuild::Ending::Cut };
         let troubles: Vec<_> = logs.iter().map(|(trouble, _)| trouble.clone()).collect();
         let traces = logs.into_iter().map(|(_, log)| (log, ending));

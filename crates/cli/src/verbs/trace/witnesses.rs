@@ -26,7 +26,7 @@ use rayon::prelude::*;
 
 use super::merge::{Merge, RunRecords};
 use super::weights::place_weights;
-use super::{TracedProgram, begin_file, finish_file};
+use super::{TracedProgram, begin_file, disk_bound, finish_file};
 use crate::args::copies::Engine;
 use crate::args::trace::{Strategy, Trace, Witness};
 use crate::path_counting::read_profile_of;
@@ -69,7 +69,14 @@ pub fn collect(
     }
     let plan = plan_runs(args, &graph, &costs, kind)?;
     let tables = Tables::new(&graph.icfg, &plan.profiles)?;
-    let probes: Vec<ProbePlan> = plan.profiles.iter().map(|it| probe_places.probes(it)).collect();
+    let mut probes: Vec<ProbePlan> = match &plan.profiles[..] {
+        // Paths as events take numbers that are given before the program runs.
+        [profile] if traced.is_one_module => vec![probe_places.path_probes(profile, &costs)],
+        profiles => profiles.iter().map(|it| probe_places.probes(it)).collect(),
+    };
+    if traced.is_one_module {
+        probes.iter_mut().for_each(ProbePlan::number_units);
+    }
     if args.explain {
         let counts: Vec<String> = probes.iter().map(|it| number(it.count() as u64)).collect();
         let icfg = &graph.icfg;
@@ -92,7 +99,11 @@ pub fn collect(
     if variants.iter().any(|variant| !variant.records.is_dir()) {
         anyhow::bail!(recorded_nothing(&args.program, scratch));
     }
-    let runs: Vec<RunRecords> = variants.iter().map(RunRecords::read).collect::<Result<_, _>>()?;
+    let runs: Vec<RunRecords> = variants
+        .iter()
+        .zip(&probes)
+        .map(|(variant, probes)| RunRecords::read(variant, probes.ranges(&ids)))
+        .collect::<Result<_, _>>()?;
     let meanings: Vec<BTreeMap<UnitId, UnitMeaning>> =
         probes.iter().map(|plan| plan.meanings(&ids)).collect();
     let places = ProgramPlaces::new(traced.models());
@@ -199,15 +210,18 @@ fn run_all(
         let folder = variant.executable.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(Error::write(folder))?;
     }
+    let bound = disk_bound(args);
     if let ([scheme], [variant]) = (schemes, &variants[..])
         && args.running.engine == Engine::Local
     {
         derive(&traced.carried, Scheme::Logging(scheme), &variant.executable, quiet)?;
+        let mut environment = bound.environment();
+        environment.push((backtrail_abi::log::DIR_VARIABLE, variant.records.as_os_str()));
         let status = local::run(&Run {
             executable: &variant.executable,
             name: args.program.as_os_str(),
             arguments: &args.arguments,
-            environment: &[(backtrail_abi::log::DIR_VARIABLE, variant.records.as_os_str())],
+            environment: &environment,
         })?;
         return Ok((status, variants));
     }
@@ -232,11 +246,13 @@ fn run_all(
         }
     };
     let entry = std::env::current_exe().map_err(Error::read(Path::new("/proc/self/exe")))?;
+    let environment: Vec<_> =
+        bound.environment().into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let outcome = copies::run_copies(&Copies {
         variants: &variants,
         name: args.program.as_os_str(),
         arguments: &args.arguments,
-        environment: &[],
+        environment: &environment,
         isolation: isolation(args.running.isolate),
         engine: engine(&args.running),
         entry: &entry,

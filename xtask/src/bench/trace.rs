@@ -1,0 +1,348 @@
+//! `cargo xtask bench trace`: what the whole trace of a run costs, with probes.
+//!
+//! The programs, builds and inputs are those of [`super::profile`]. Of a run that
+//! observes all that is needed: its time and instructions, and how much is logged
+//! and written, beside a log of every block. Of several runs: how often the
+//! witnesses of the worst are passed, as `backtrail trace --costs` computes it, with
+//! the weights of that very run and with guessed ones, and what no plan is below.
+
+mod block_words;
+mod chart;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::profile::run::Bench;
+use super::profile::subject::{SUBJECTS, Subject};
+use super::profile::{check_output, variant};
+use crate::corpus::tree::Workshop;
+use crate::packages::Need;
+use crate::{command, corpus, setup, terminal, workspace};
+
+/// What `cargo xtask bench trace` takes.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    consent: setup::Consent,
+    /// Only these programs
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// Measure again what has been measured with the same tool
+    #[arg(long)]
+    again: bool,
+    /// How often everything is timed
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// How long plans for several runs may be computed, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    patience: u32,
+}
+
+/// What was measured of one program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The program.
+    pub name: String,
+    /// Which version of the package.
+    pub version: String,
+    /// What one run takes.
+    pub single: Single,
+    /// What several runs take, if it was computed in time.
+    pub several: Option<Several>,
+}
+
+/// One run that observes all that is needed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Single {
+    /// Executed blocks.
+    pub blocks: u64,
+    /// Witnesses passed.
+    pub hits: u64,
+    /// Words that were logged for them.
+    pub words: u64,
+    /// Bytes of the trace file.
+    pub bytes: u64,
+    /// Bits per block that telling each block's successor takes, knowing how often
+    /// each follows.
+    pub entropy: f64,
+    /// Bytes of a log of every block, compressed by zstd.
+    pub zstd: u64,
+    /// Instructions of the original and with probes.
+    pub instructions: (u64, u64),
+    /// Seconds of both by the clock, the least of several in turns.
+    pub seconds: (f64, f64),
+    /// Seconds that the latter spent in the kernel.
+    pub kernel: f64,
+}
+
+/// Plans for several runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Several {
+    /// Hits of the best plan for one run, and of one that was made with guesses.
+    pub single: (u64, u64),
+    /// What strategies reach.
+    pub shares: Vec<Share>,
+    /// By limit: executions, and the share of the worst.
+    pub limits: Vec<(u64, u64, f64)>,
+}
+
+/// Hits of the worst run, as shares of the hits of one run that observes all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// How many runs.
+    pub runs: u64,
+    /// Which strategy.
+    pub strategy: String,
+    /// With weights.
+    pub trained: f64,
+    /// With guesses.
+    pub guessed: f64,
+    /// What no plan is below.
+    pub bound: f64,
+}
+
+impl Several {
+    /// The least that a strategy reaches, with the bound.
+    pub fn best(&self, runs: u64) -> Option<(f64, f64, f64)> {
+        let of = self.shares.iter().filter(|share| share.runs == runs);
+        of.map(|it| (it.trained, it.guessed, it.bound))
+            .reduce(|one, other| (one.0.min(other.0), one.1.min(other.1), one.2))
+    }
+}
+
+/// Measures and reports.
+pub fn run(options: &Options) -> Result<()> {
+    let is_chosen =
+        |name: &str| options.only.is_empty() || options.only.iter().any(|it| it == name);
+    for name in &options.only {
+        let is_known = SUBJECTS.iter().any(|subject| subject.name == name);
+        ensure!(is_known, "{name} is not measured");
+    }
+    setup::run(Need::Corpus, &options.consent)?;
+    let workshop = corpus::workshop(None, "profile-")?;
+    let mut failures = Vec::new();
+    for subject in SUBJECTS.iter().filter(|subject| is_chosen(subject.name)) {
+        if kept(&workshop, subject)?.is_some() && !options.again {
+            continue;
+        }
+        terminal::heading(subject.name);
+        match measure(&workshop, subject, options) {
+            Ok(row) => keep(&workshop, subject, &row)?,
+            Err(error) => {
+                terminal::error(&error);
+                failures.push(subject.name);
+            }
+        }
+    }
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
+    for subject in SUBJECTS {
+        match kept(&workshop, subject)? {
+            Some(row) => rows.push(row),
+            None => missing.push(subject.name),
+        }
+    }
+    println!("{}", report::terminal(&rows));
+    let docs = workspace::root().join("docs");
+    std::fs::write(docs.join("bench-trace.md"), report::page(&rows, &missing))?;
+    std::fs::write(docs.join("bench-trace.svg"), chart::svg(&rows))?;
+    println!("wrote docs/bench-trace.md and docs/bench-trace.svg");
+    ensure!(failures.is_empty(), "not measured: {}", failures.join(", "));
+    Ok(())
+}
+
+fn measure(workshop: &Workshop, subject: &Subject, options: &Options) -> Result<Row> {
+    let bench = Bench::new(workshop, subject.name)?;
+    let (carried, version) = variant::carried(workshop, subject)?;
+    println!("one run");
+    let single = measure_single(workshop, &bench, &carried, subject, options.rounds)?;
+    println!("plans for several runs");
+    let several = plan_several(workshop, &bench, &carried, subject, options.patience)?;
+    Ok(Row { name: subject.name.to_owned(), version, single, several })
+}
+
+fn measure_single(
+    workshop: &Workshop,
+    bench: &Bench,
+    carried: &Path,
+    subject: &Subject,
+    rounds: usize,
+) -> Result<Single> {
+    let work = &subject.counted;
+    let (file, keep) = (bench.file("run.bttrace"), bench.file("traced"));
+    let _ = std::fs::remove_dir_all(&keep);
+    let mut trace = workshop.backtrail();
+    trace.args(["trace", "--quiet", "--explain", "-o"]).arg(&file);
+    trace.arg("--keep").arg(&keep).arg(carried).arg("--");
+    let (traced, said) = bench.run_and_listen(&trace, work)?;
+    let (hits, blocks) = explained(&said).context("the trace does not say what it has")?;
+    let name = carried.file_name().context("an executable has a name")?;
+    let probed = keep.join("run-1").join(name);
+    check_output("the traced run", &bench.run(carried, work)?.output, &traced.output)?;
+    bench.run(&probed, work)?;
+    let words = block_words::count(&threads(&bench.records())?)?;
+
+    let logging = bench.file("log-variant");
+    let mut instrument = workshop.backtrail();
+    instrument.args(["instrument", "--quiet", "--scheme", "log", "-o"]).arg(&logging);
+    command::output(instrument.arg(carried))?;
+    bench.run(&logging, work)?;
+    let logged = block_words::summarize(&threads(&bench.records())?)?;
+    ensure!(
+        logged.words == blocks,
+        "the trace has {blocks} blocks and a log of all of them {}",
+        logged.words
+    );
+    println!("instructions");
+    let instructions =
+        (bench.count_instructions(carried, work)?.0, bench.count_instructions(&probed, work)?.0);
+    println!("{rounds} rounds");
+    let (mut seconds, mut kernel) = ((f64::INFINITY, f64::INFINITY), f64::INFINITY);
+    for _ in 0..rounds {
+        seconds.0 = bench.run(carried, &subject.training)?.usage.wall.min(seconds.0);
+        let usage = bench.run(&probed, &subject.training)?.usage;
+        if usage.wall < seconds.1 {
+            (seconds.1, kernel) = (usage.wall, usage.kernel);
+        }
+    }
+    let bytes = std::fs::metadata(&file)?.len();
+    let _ = std::fs::remove_dir_all(bench.records());
+    let (entropy, zstd) = (logged.entropy, logged.zstd);
+    Ok(Single { blocks, hits, words, bytes, entropy, zstd, instructions, seconds, kernel })
+}
+
+/// Witnesses and blocks, of all threads, as `--explain` says them.
+fn explained(said: &str) -> Option<(u64, u64)> {
+    let number = |text: &str| text.replace(',', "").parse::<u64>().ok();
+    let (mut hits, mut blocks) = (0, None);
+    for line in said.lines() {
+        let Some((_, rest)) = line.split_once(" thread ") else { continue };
+        let Some((_, counts)) = rest.split_once(": ") else { continue };
+        let (events, steps) = counts.split_once(" events, ")?;
+        hits += number(events)?;
+        // The blocks so far, of all threads.
+        blocks = Some(number(steps.strip_suffix(" blocks")?)?);
+    }
+    Some((hits, blocks?))
+}
+
+/// The logs of all threads of all processes.
+fn threads(records: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for folder in std::fs::read_dir(records)? {
+        for file in std::fs::read_dir(folder?.path())? {
+            let path = file?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("thread-") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn plan_several(
+    workshop: &Workshop,
+    bench: &Bench,
+    carried: &Path,
+    subject: &Subject,
+    patience: u32,
+) -> Result<Option<Several>> {
+    let profile = bench.file("run.btprof");
+    let mut command = workshop.backtrail();
+    command.args(["profile", "--quiet", "-o"]).arg(&profile).arg(carried).arg("--");
+    bench.run_as(&command, &subject.counted)?;
+    let tool = workshop.backtrail();
+    let mut costs = Command::new("timeout");
+    costs.arg(patience.to_string()).arg(tool.get_program());
+    costs.args(["trace", "--costs", "--weights"]).arg(&profile).arg(carried);
+    let output = costs.output()?;
+    if output.status.code() == Some(124) {
+        return Ok(None);
+    }
+    ensure!(output.status.success(), "{} fails", command::shown(&costs));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(Some(read_costs(&text).with_context(|| format!("odd costs: {text}"))?))
+}
+
+/// What `backtrail trace --costs` prints.
+fn read_costs(text: &str) -> Option<Several> {
+    let number = |text: &str| text.trim_matches(',').replace(',', "").parse::<u64>().ok();
+    let mut several = Several::default();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["single", "run:", hits, "hits,", "planned", "without", "weights", blind] => {
+                several.single = (number(hits)?, number(blind)?);
+            }
+            [runs, strategy, _, trained, _, guessed, bound] if number(runs).is_some() => {
+                several.shares.push(Share {
+                    runs: number(runs)?,
+                    strategy: strategy.to_owned(),
+                    trained: trained.parse().ok()?,
+                    guessed: guessed.parse().ok()?,
+                    bound: bound.parse().ok()?,
+                });
+            }
+            ["limit", limit, executions, "executions,", .., share, "of", "single)"] => {
+                let limit = number(limit.trim_end_matches(':'))?;
+                let share = share.trim_start_matches('(').parse().ok()?;
+                several.limits.push((limit, number(executions)?, share));
+            }
+            _ => {}
+        }
+    }
+    (several.single.0 > 0).then_some(several)
+}
+
+fn keep(workshop: &Workshop, subject: &Subject, row: &Row) -> Result<()> {
+    let folder = workshop.folder.join("trace-rows");
+    std::fs::create_dir_all(&folder)?;
+    let stamp = (workshop.tool_stamp()?, subject.stamp());
+    let text = serde_json::to_string_pretty(&(stamp, row))?;
+    Ok(std::fs::write(folder.join(format!("{}.json", subject.name)), text)?)
+}
+
+fn kept(workshop: &Workshop, subject: &Subject) -> Result<Option<Row>> {
+    let path = workshop.folder.join("trace-rows").join(format!("{}.json", subject.name));
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+    let Ok((stamp, row)) = serde_json::from_str::<((String, String), Row)>(&text) else {
+        return Ok(None);
+    };
+    Ok((stamp == (workshop.tool_stamp()?, subject.stamp())).then_some(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_explained_is_read() {
+        let said = "backtrail: 3 routines\n\
+                    backtrail: process 7 thread 1: 1,061 events, 2,921,366 blocks\n\
+                    backtrail: process 7 thread 2: 4 events, 2,921,376 blocks\n";
+        assert_eq!(explained(said), Some((1_065, 2_921_376)));
+        assert_eq!(explained("nothing"), None);
+    }
+
+    #[test]
+    fn costs_are_read() {
+        let text = "single run: 99,158 hits, planned without weights 136,984\n\
+                    runs  strategy    trained          of single   guessed    of single   bound\n\
+                    2     fine        60,000           0.610       70,000     0.700       0.480\n\
+                    2     grouped     50,000           0.510       90,000     0.900       0.480\n\
+                    limit 5: 1,483 executions, the worst with 900 hits (0.180 of single)\n\
+                    limit 10: a limit that is too low\n";
+        let several = read_costs(text).unwrap();
+        assert_eq!(several.single, (99_158, 136_984));
+        assert_eq!(several.best(2), Some((0.51, 0.7, 0.48)));
+        assert_eq!(several.best(3), None);
+        assert_eq!(several.limits, [(5, 1_483, 0.18)]);
+        assert!(read_costs("").is_none());
+    }
+}
