@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 use backtrail_graph::Index;
 use backtrail_ir::{Block, Func, Function, Inst, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe, RecordAction};
-use backtrail_profile::frequency::{GUESSED_ENTRIES, guess_frequencies};
 use backtrail_profile::function_graph::FunctionGraph;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Coverage, Seen};
+use crate::frequency::{GUESSED_ENTRIES, guess_frequencies};
 use crate::placement::{Placement, Wanted};
 use crate::points::{Leaving, Point, Points};
 use crate::walks::Bits;

@@ -11,6 +11,7 @@ use backtrail_ir::Function;
 use backtrail_plan::RecordAction;
 use backtrail_profile::function_graph::{Begin, Joint, Piece};
 
+use crate::regions::Regions;
 use crate::trace_graph::{TraceGraph, is_quiet};
 
 /// A change of a record: it is shifted, or begun anew, and something is added.
@@ -96,6 +97,7 @@ fn leads_back(graph: &TraceGraph, early: &[bool], piece: Piece) -> bool {
 pub fn make_early(
     graph: &TraceGraph,
     body: &Function,
+    regions: &Regions,
     changes: &mut [Change],
     weights: &[u64],
     words: u32,
@@ -103,7 +105,9 @@ pub fn make_early(
     let mut early = vec![false; graph.flow.node_count()];
     let is_candidate = |&piece: &Piece| {
         let mut insts = body.blocks[graph.whole.block(piece)].insts();
-        may_be_early(graph, piece) && insts.all(|inst| is_quiet(&body.insts[inst].op))
+        // Behind what is early, a head would still have to shift.
+        let is_last = graph.flow.successors(piece).all(|next| !regions.is_shifting(next));
+        may_be_early(graph, piece) && is_last && insts.all(|inst| is_quiet(&body.insts[inst].op))
     };
     let candidates: Vec<Piece> = graph.flow.nodes().filter(is_candidate).collect();
     // What is made early may be made earlier still, but not round a loop.
@@ -123,8 +127,12 @@ pub fn make_early(
             let merged: Option<Vec<Change>> =
                 into.iter().map(|edge| changes[edge.position()].then(change)).collect();
             let Some(merged) = merged else { continue };
-            let price = |edge: Edge, change: Change| {
-                u128::from(weights[edge.position()].max(1)) * u128::from(change.cost(words))
+            let price = |edge: Edge, change: Change| match change.cost(words) {
+                0 => 0,
+                cost => {
+                    let cost = u128::from(cost + graph.split_cost(edge));
+                    u128::from(weights[edge.position()].max(1)) * cost
+                }
             };
             let before = into.iter().map(|&edge| price(edge, changes[edge.position()]));
             let before = before.sum::<u128>() + price(behind, change);

@@ -8,6 +8,7 @@
 //! # Planning
 //! - [`scheme`]: what is asked for on the command line, by function;
 //! - [`regions`]: how a function is divided, and what tells ways through it apart;
+//!   which division costs least is tried out;
 //! - [`traced`]: the probes of a function, and what its record means;
 //! - [`points`], [`leaving`], [`placement`]: what coverage is of, where activations
 //!   end, and which points need a probe;
@@ -60,11 +61,13 @@ mod edge_changes;
 mod error;
 pub mod evidence;
 mod frames;
+mod frequency;
 pub mod leaving;
 pub mod placement;
 pub mod points;
 pub mod regions;
 pub mod scheme;
+mod search;
 mod trace_graph;
 pub mod traced;
 pub mod tunable;

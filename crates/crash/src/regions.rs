@@ -20,6 +20,11 @@
 //!   there is a way from the head of which all values are 0, and ways that begin
 //!   with it have their own sums. So where regions meet, the most frequent edge
 //!   costs nothing, and a loop's head may be of the region before it.
+//! - Where the most frequent edge into a head has no block of its own, a probe on it
+//!   takes a jump and copies besides. Then it may be *free*: nothing is done on it,
+//!   and the head itself shifts the record. That an edge was the free one is told by
+//!   a bit that stays 0 at the low end of the fields of the region it leaves; any
+//!   other edge into the region puts a 1 behind them.
 //! - Edges of computed gotos have no place for a probe. They never cross, and
 //!   their value is 0.
 //! - If the region of the function's entry takes no node that several edges lead
@@ -33,7 +38,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_graph::path_dag::DagEdge;
-use backtrail_graph::{Components, Edge, Index, PathDag};
+use backtrail_graph::{Edge, Index, PathDag};
 use backtrail_plan::LeftOut;
 use backtrail_profile::function_graph::{Begin, Joint, Piece};
 
@@ -51,6 +56,21 @@ pub struct Regions {
     ways: Vec<u64>,
     /// By head, how its region is entered and told.
     regions: BTreeMap<Piece, Region>,
+    /// The edges that are free.
+    free: BTreeSet<Edge>,
+}
+
+/// What regions are made of.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    /// The heads.
+    pub heads: BTreeSet<Piece>,
+    /// Which edges cross, by number.
+    pub crosses: Vec<bool>,
+    /// The numbers and values of edges.
+    pub values: Vec<u32>,
+    /// The edges that are free.
+    pub free: BTreeSet<Edge>,
 }
 
 /// A region.
@@ -59,17 +79,53 @@ pub struct Region {
     /// The edges that cross into it, by number; none stands for the function's
     /// entry.
     pub entries: Vec<Option<Edge>>,
-    /// Bits of their numbers.
+    /// Bits of their codes.
     pub entry_bits: u32,
     /// Bits of sums in it.
     pub sum_bits: u32,
+    /// Bits below the sum that stay 0: one if a free edge leaves the region.
+    pub spare_bits: u32,
+    /// Whether the first of its entries is free.
+    pub has_free: bool,
 }
 
 impl Region {
-    /// Bits of a field.
+    /// Bits of a field, at most.
     pub fn bits(&self) -> u32 {
-        self.entry_bits + self.sum_bits
+        self.low_bits() + self.entry_bits
     }
+
+    /// Bits of a field below the code of the entry.
+    pub fn low_bits(&self) -> u32 {
+        self.spare_bits + self.sum_bits
+    }
+
+    /// What tells that it was entered by the edge with this number, which is not
+    /// free.
+    pub fn code(&self, number: u32) -> u32 {
+        if self.has_free { (number - 1) << 1 | 1 } else { number }
+    }
+
+    /// The inverse of [`Self::code`].
+    pub fn number(&self, code: u64) -> u64 {
+        if self.has_free { (code >> 1) + 1 } else { code }
+    }
+
+    /// Bits of a field if it was entered by the edge with this number.
+    fn bits_of(&self, number: usize) -> u32 {
+        if self.has_free && number == 0 { self.low_bits() } else { self.bits() }
+    }
+}
+
+/// Whether an edge could be free: what leads to its target is edges alone, and there
+/// is a place for code where these meet.
+pub fn may_be_free(graph: &TraceGraph, edge: Edge) -> bool {
+    let target = graph.flow.target(edge);
+    let into = graph.flow.in_edges(target);
+    target != graph.entry()
+        && graph.whole.pieces[target].begin == Begin::Block
+        && graph.whole.flow.in_edges(target).len() == into.len()
+        && into.iter().all(|&it| graph.joint(it) == Joint::Edge)
 }
 
 /// Bits that tell so many things apart.
@@ -82,15 +138,17 @@ impl Regions {
     /// that is possible.
     pub fn new(
         graph: &TraceGraph,
+        layout: &Layout,
         weights: &[u64],
         widest: u32,
         policy: Policy,
     ) -> Result<Self, LeftOut> {
-        let layout = Layout::new(graph);
         let nodes = graph.flow.node_count();
+        // A field may get a bit more.
+        let widest = widest - u32::from(policy.free);
         let mut growing = Growing {
             graph,
-            layout: &layout,
+            layout,
             weights,
             widest,
             policy,
@@ -127,24 +185,45 @@ impl Regions {
                 entries.entry(head).or_default().push(edge);
             }
         }
+        let mut free = BTreeSet::new();
+        if policy.free {
+            let reached = |it: &Edge| head_of[graph.flow.source(*it).position()].is_some();
+            let chosen = |&head: &Piece| choose_free(graph, weights, head).filter(reached);
+            free.extend(heads.iter().filter_map(chosen));
+        }
         for list in entries.values_mut() {
-            list.sort_by_key(|edge| Reverse(weights[edge.position()]));
+            list.sort_by_key(|edge| (!free.contains(edge), Reverse(weights[edge.position()])));
             for (number, edge) in list.iter().enumerate() {
                 values[edge.position()] = number as u32;
             }
         }
-        Self::assemble(graph, heads, crosses, values).ok_or(LeftOut::ComputedTargets)
+        let parts = Parts { heads, crosses, values, free };
+        Self::assemble(graph, layout, parts).ok_or(LeftOut::ComputedTargets)
     }
 
-    /// The regions with these heads, of which these edges cross and edges have
-    /// these values, if that is consistent.
-    pub fn assemble(
+    /// The same with other free edges, if that is possible.
+    pub fn with_free(
+        &self,
         graph: &TraceGraph,
-        chosen: BTreeSet<Piece>,
-        crosses: Vec<bool>,
-        values: Vec<u32>,
+        layout: &Layout,
+        free: BTreeSet<Edge>,
     ) -> Option<Self> {
-        let layout = Layout::new(graph);
+        let mut values = self.values.clone();
+        for region in self.regions.values() {
+            let own = |edge: &&Edge| !free.contains(edge);
+            let (others, first): (Vec<Edge>, Vec<Edge>) =
+                region.entries.iter().flatten().partition(|edge| own(edge));
+            for (number, edge) in first.into_iter().chain(others).enumerate() {
+                values[edge.position()] = number as u32;
+            }
+        }
+        let heads = self.regions.keys().copied().collect();
+        Self::assemble(graph, layout, Parts { heads, crosses: self.crosses.clone(), values, free })
+    }
+
+    /// The regions that these are the parts of, if that is consistent.
+    pub fn assemble(graph: &TraceGraph, layout: &Layout, parts: Parts) -> Option<Self> {
+        let Parts { heads: chosen, crosses, values, free } = parts;
         let (nodes, edges) = (graph.flow.node_count(), graph.flow.edge_count());
         if values.len() != edges || crosses.len() != edges || !chosen.contains(&graph.entry()) {
             return None;
@@ -198,7 +277,16 @@ impl Regions {
             if graph.joint(edge) == Joint::Computed {
                 return None;
             }
-            regions.get_mut(&head)?.entries.push(Some(edge));
+            let region = regions.get_mut(&head)?;
+            region.entries.push(Some(edge));
+            if free.contains(&edge) {
+                let fits = may_be_free(graph, edge) && head == graph.flow.target(edge);
+                if !fits || region.has_free || values[edge.position()] != 0 {
+                    return None;
+                }
+                region.has_free = true;
+                regions.get_mut(&source?)?.spare_bits = 1;
+            }
         }
         // The entry of the function comes last: to set a number costs nothing.
         regions.get_mut(&graph.entry())?.entries.push(None);
@@ -209,10 +297,15 @@ impl Regions {
             if !numbers.all(|(edge, number)| values[edge.position()] == number) {
                 return None;
             }
-            region.entry_bits = bits_for(region.entries.len() as u64);
+            region.entry_bits = match region.has_free {
+                true => 1 + bits_for(region.entries.len() as u64 - 1),
+                false => bits_for(region.entries.len() as u64),
+            };
             region.sum_bits = bits_for(most[head]);
         }
-        Some(Self { heads, crosses, values, ways, regions })
+        let reached = |edge: &Edge| heads[graph.flow.source(*edge).position()].is_some();
+        let free = free.into_iter().filter(reached).collect();
+        Some(Self { heads, crosses, values, ways, regions, free })
     }
 
     /// The heads of all regions.
@@ -223,6 +316,22 @@ impl Regions {
     /// The values of all edges.
     pub fn values(&self) -> &[u32] {
         &self.values
+    }
+
+    /// The free edges.
+    pub fn free(&self) -> &BTreeSet<Edge> {
+        &self.free
+    }
+
+    /// The heads that shift the record themselves, and by how much.
+    pub fn shifting(&self) -> impl Iterator<Item = (Piece, u32)> {
+        let shifting = self.regions.iter().filter(|(_, region)| region.has_free);
+        shifting.map(|(head, region)| (*head, region.low_bits())).filter(|(_, bits)| *bits > 0)
+    }
+
+    /// Whether a node is the head of a region that has a free edge.
+    pub fn is_shifting(&self, piece: Piece) -> bool {
+        self.regions.get(&piece).is_some_and(|region| region.has_free)
     }
 
     /// Whether an edge crosses into a region.
@@ -240,24 +349,25 @@ impl Regions {
         self.heads[piece.position()] == Some(graph.entry())
     }
 
-    /// The most bits that so many fields can take, one behind another. What is in
-    /// no loop is entered by an edge once at most.
+    /// The most bits that so many fields can take, one behind another: each region's
+    /// are its own and those of a region that leads to it, one field fewer.
     pub fn most_bits(&self, graph: &TraceGraph, fields: u32) -> u32 {
-        let components = Components::new(&graph.flow);
-        let part = |piece: Piece| components.of(piece);
-        let repeats =
-            |edge: &Edge| part(graph.flow.source(*edge)) == part(graph.flow.target(*edge));
-        let mut once = Vec::new();
-        let mut widest = 0;
-        for region in self.regions.values() {
-            let in_loop = region.entries.iter().flatten().any(repeats);
-            let others = region.entries.iter().filter(|it| !it.is_some_and(|it| repeats(&it)));
-            once.extend(others.map(|_| region.bits()));
-            widest = if in_loop { widest.max(region.bits()) } else { widest };
+        let mut most: BTreeMap<Piece, u32> = self.regions.keys().map(|&head| (head, 0)).collect();
+        for _ in 0..fields {
+            let with_one_more = |(&head, region): (&Piece, &Region)| {
+                let of_entry = |(number, entry): (usize, &Option<Edge>)| {
+                    let goes_on = |edge: &Edge| !matches!(graph.joint(*edge), Joint::Twice(_));
+                    let before = entry.filter(goes_on).and_then(|edge| {
+                        let from = self.heads[graph.flow.source(edge).position()]?;
+                        most.get(&from).copied()
+                    });
+                    region.bits_of(number) + before.unwrap_or(0)
+                };
+                (head, region.entries.iter().enumerate().map(of_entry).max().unwrap_or(0))
+            };
+            most = self.regions.iter().map(with_one_more).collect();
         }
-        once.sort_by_key(|&bits| Reverse(bits));
-        let once = once.into_iter().chain(std::iter::repeat(0));
-        once.take(fields as usize).map(|bits| bits.max(widest)).sum()
+        most.into_values().max().unwrap_or(0)
     }
 
     /// Bits of the widest field.
@@ -295,6 +405,8 @@ pub struct Policy {
     pub loops: bool,
     /// Those that several edges lead to, into the region of the function's entry.
     pub entry: bool,
+    /// And whether edges may be free.
+    pub free: bool,
 }
 
 impl Policy {
@@ -304,8 +416,9 @@ impl Policy {
             meeting: number & 1 != 0,
             loops: number & 2 != 0,
             entry: number & 4 != 0,
+            free: number & 8 != 0,
         };
-        (0..8).map(with)
+        (0..16).map(with)
     }
 }
 
@@ -335,7 +448,8 @@ impl Growing<'_> {
         let forward = into.iter().copied().filter(|it| layout.forward[it.position()]);
         let mut forward: Vec<Edge> = forward.filter(|&it| head(it).is_some()).collect();
         forward.sort_by_key(|&edge| {
-            (graph.joint(edge) != Joint::Computed, Reverse(weight(edge)), edge)
+            let saved = weight(edge).saturating_mul(1 + graph.split_cost(edge));
+            (graph.joint(edge) != Joint::Computed, Reverse(saved), edge)
         });
         let chosen = match computed[..] {
             [edge] if layout.forward[edge.position()] => head(edge),
@@ -410,8 +524,20 @@ impl Growing<'_> {
     }
 }
 
+/// The edge into a head that had better be free, if there is one: it has no place
+/// for a probe, and is taken more often than the others together.
+pub fn choose_free(graph: &TraceGraph, weights: &[u64], head: Piece) -> Option<Edge> {
+    let weight = |edge: &Edge| weights[edge.position()];
+    let into = graph.flow.in_edges(head);
+    let most = *into.iter().max_by_key(|it| (weight(it), Reverse(**it)))?;
+    let all = into.iter().map(|it| u128::from(weight(it))).sum::<u128>();
+    let is_frequent = u128::from(weight(&most)) * 2 > all;
+    let fits = into.len() > 1 && is_frequent && graph.split_cost(most) > 0;
+    (fits && may_be_free(graph, most)).then_some(most)
+}
+
 /// What does not depend on how regions are chosen.
-struct Layout {
+pub struct Layout {
     /// Nodes, each before those that follow it without a loop.
     order: Vec<Piece>,
     /// Edges that neither close a loop nor must cross.
@@ -421,7 +547,8 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(graph: &TraceGraph) -> Self {
+    /// Of a graph.
+    pub fn new(graph: &TraceGraph) -> Self {
         let dag = PathDag::with_cuts(&graph.flow, graph.entry(), &graph.forced_cuts());
         let nodes = graph.flow.node_count();
         let order = dag.reverse_topological().iter().rev().map(|node| node.position());

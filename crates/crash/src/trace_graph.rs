@@ -12,8 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use backtrail_graph::{Digraph, Edge, Index};
 use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::LeftOut;
-use backtrail_profile::frequency::guess_frequencies;
 use backtrail_profile::function_graph::{Begin, FunctionGraph, Joint, Leave, Piece};
+
+use crate::frequency::guess_frequencies;
 
 /// The graph of a function.
 #[derive(Debug, Clone)]
@@ -59,6 +60,17 @@ impl TraceGraph {
     /// What joins the pieces of an edge of `flow`.
     pub fn joint(&self, edge: Edge) -> Joint {
         self.whole.joint(self.origins[edge.position()])
+    }
+
+    /// How many instructions it takes, by experience, to have a place on an edge: a
+    /// jump and a copy if it leaves a block that others leave, too, for one that
+    /// others lead to.
+    pub fn split_cost(&self, edge: Edge) -> u64 {
+        let (from, to) = (self.flow.source(edge), self.flow.target(edge));
+        let is_critical = self.joint(edge) == Joint::Edge
+            && self.whole.flow.out_edges(from).len() > 1
+            && self.whole.flow.in_edges(to).len() > 1;
+        if is_critical { 2 } else { 0 }
     }
 
     /// The node that stands for a piece.

@@ -22,23 +22,17 @@ use std::collections::BTreeSet;
 use backtrail_graph::{Edge, Index};
 use backtrail_ir::{Block, Func, Unit};
 use backtrail_plan::{Action, FrameRecord, LeftOut, Place, Probe, RecordAction};
-use backtrail_profile::frequency::GUESSED_ENTRIES;
 use backtrail_profile::function_graph::{Joint, Piece};
 use serde::{Deserialize, Serialize};
 
 use crate::edge_changes::{Change, make_early, may_be_early, read_as};
-use crate::regions::{Policy, Regions};
+use crate::regions::{Layout, Parts, Regions};
+use crate::search::Search;
 use crate::trace_graph::TraceGraph;
 
-/// The narrowest fields that are worth a try.
-const LEAST_BITS: u32 = 5;
-
-/// The widest: what is added is a number of 32 bits. Only a function that jumps to
-/// computed addresses could need wider ones.
-const MOST_BITS: u32 = 30;
-
-/// How often records may be made larger for the sake of wider fields.
-const MOST_TRIES: u32 = 8;
+/// The widest fields: what is added is a number of 32 bits. Only a function that jumps
+/// to computed addresses could need wider ones.
+pub(crate) const MOST_BITS: u32 = 30;
 
 /// What the record of a function means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +47,8 @@ pub struct FunctionMeaning {
     pub inner: Vec<u32>,
     /// The numbers and values of edges.
     pub values: Vec<u32>,
+    /// The edges that are free.
+    pub free: Vec<u32>,
     /// The pieces at which a record is one for the piece behind.
     pub early: Vec<u32>,
 }
@@ -87,35 +83,14 @@ impl TracedPaths {
     pub fn new(unit: &Unit, function: Func, ended: u32) -> Result<Self, LeftOut> {
         let graph = TraceGraph::new(unit, function)?;
         let weights = graph.guess_frequencies(&unit.functions[function]);
-        let least = ((ended + 1) * LEAST_BITS).div_ceil(u64::BITS);
-        let mut best: Option<(u128, Regions, u32)> = None;
-        for tried in 1..=MOST_TRIES {
-            let words = least * tried;
-            let widest = (words * u64::BITS / (ended + 1)).min(MOST_BITS);
-            let mut any_fits = false;
-            for policy in Policy::all() {
-                let regions = Regions::new(&graph, &weights, widest, policy)?;
-                let fits = regions.most_bits(&graph, ended + 1) <= words * u64::BITS;
-                if fits || tried == MOST_TRIES && best.is_none() {
-                    any_fits = true;
-                    let cost = cost(&graph, &regions, &weights, words);
-                    if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                        best = Some((cost, regions, words));
-                    }
-                }
-            }
-            if any_fits && tried > 1 {
-                break;
-            }
-        }
-        let (_, regions, words) = best.expect("the last try counts");
+        let (regions, words) = Search::new(&graph, &weights, ended + 1).best()?;
         if regions.widest() > MOST_BITS {
             return Err(LeftOut::ComputedTargets);
         }
         let words = if regions.widest() == 0 { 0 } else { words };
         let mut changes = changes(&graph, &regions);
         let body = &unit.functions[function];
-        let early = make_early(&graph, body, &mut changes, &weights, words.max(1));
+        let early = make_early(&graph, body, &regions, &mut changes, &weights, words.max(1));
         Ok(Self { graph, regions, words, changes, early })
     }
 
@@ -134,7 +109,10 @@ impl TracedPaths {
         for &edge in &meaning.inner {
             *crosses.get_mut(edge as usize)? = false;
         }
-        let regions = Regions::assemble(&graph, heads, crosses, meaning.values.clone())?;
+        let values = meaning.values.clone();
+        let free = meaning.free.iter().map(|&edge| Edge::new(edge as usize)).collect();
+        let parts = Parts { heads, crosses, values, free };
+        let regions = Regions::assemble(&graph, &Layout::new(&graph), parts)?;
         let mut early = vec![false; nodes];
         for &piece in &meaning.early {
             let piece = Piece::new(piece as usize);
@@ -163,6 +141,7 @@ impl TracedPaths {
             heads: self.regions.heads().map(|head| head.position() as u32).collect(),
             inner: self.inner_edges().map(|edge| edge.position() as u32).collect(),
             values: self.regions.values().to_vec(),
+            free: self.regions.free().iter().map(|edge| edge.position() as u32).collect(),
             early: self.early.iter().zip(0..).filter(|it| *it.0).map(|(_, piece)| piece).collect(),
         }
     }
@@ -190,7 +169,12 @@ impl TracedPaths {
         // before it is left.
         let begins_late = first.bits() == 0;
         if !begins_late {
-            probe(Place::Entry, RecordAction::Begin(entry << first.sum_bits));
+            let code = first.code(entry as u32) as i32;
+            probe(Place::Entry, RecordAction::Begin(code << first.low_bits()));
+        }
+        for (head, bits) in self.regions.shifting() {
+            let at = Place::Block(self.graph.whole.block(head));
+            probe(at, RecordAction::End { add: 0, bits, next: 0 });
         }
         let flow = &self.graph.flow;
         for edge in flow.edges().filter(|edge| edge.position() < self.changes.len()) {
@@ -237,10 +221,14 @@ impl TracedPaths {
         let mut bits = Bits { words, at: 0 };
         loop {
             let region = self.regions.of(here)?;
-            let fields = bits.take(region.sum_bits).zip(bits.take(region.entry_bits));
+            let fields = bits.take(region.spare_bits).zip(bits.take(region.sum_bits));
+            let entry = match region.has_free && bits.peek() == Some(0) {
+                true => Some(0),
+                false => bits.take(region.entry_bits).map(|code| region.number(code)),
+            };
             // Older ones have fallen out.
-            let Some((sum, entry)) = fields else { return Some(told) };
-            let entry = region.entries.get(entry as usize).copied();
+            let Some(((spare, sum), entry)) = fields.zip(entry) else { return Some(told) };
+            let entry = region.entries.get(entry as usize).copied().filter(|_| spare == 0);
             let from = match entry {
                 Some(Some(edge)) => self.graph.flow.target(edge),
                 _ => self.graph.entry(),
@@ -272,6 +260,12 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
+    /// The next bit, which stays, if it is there.
+    fn peek(&self) -> Option<u64> {
+        let word = self.words.get((self.at / 64) as usize)?;
+        Some(word >> (self.at % 64) & 1)
+    }
+
     /// The next so many bits, fewer than 64, if they are there.
     fn take(&mut self, bits: u32) -> Option<u64> {
         let (word, shift) = ((self.at / 64) as usize, (self.at % 64) as u32);
@@ -292,20 +286,23 @@ impl Bits<'_> {
 }
 
 /// What is done to the record on each edge.
-fn changes(graph: &TraceGraph, regions: &Regions) -> Vec<Change> {
+pub(crate) fn changes(graph: &TraceGraph, regions: &Regions) -> Vec<Change> {
     let begins_late = regions.of(graph.entry()).is_some_and(|first| first.bits() == 0);
     let change = |edge: Edge| {
         let (from, to) = (graph.flow.source(edge), graph.flow.target(edge));
         let value = regions.values()[edge.position()] as i32;
         match (regions.of(from), regions.of(to)) {
-            (Some(_), Some(_)) if !regions.crosses(edge) => {
-                Change { add: value, ..Change::default() }
+            (Some(_), Some(region)) if !regions.crosses(edge) => {
+                Change { add: value << region.spare_bits, ..Change::default() }
             }
+            _ if regions.free().contains(&edge) => Change::default(),
             (Some(_), Some(region)) => {
                 let is_twice = matches!(graph.joint(edge), Joint::Twice(_));
                 let begins = is_twice || begins_late && regions.is_entry(from, graph);
-                let add = value << region.sum_bits;
-                match region.bits() {
+                // Where the head shifts, the code is all there is to do.
+                let low = if regions.is_shifting(to) { 0 } else { region.low_bits() };
+                let add = (region.code(value as u32) << low) as i32;
+                match low + region.entry_bits {
                     0 if !is_twice => Change::default(),
                     _ if begins => Change { begins, bits: 0, add },
                     bits => Change { begins, bits, add },
@@ -315,16 +312,4 @@ fn changes(graph: &TraceGraph, regions: &Regions) -> Vec<Change> {
         }
     };
     graph.flow.edges().map(change).collect()
-}
-
-/// How many instructions the probes are thought to execute, with records of so
-/// many words.
-fn cost(graph: &TraceGraph, regions: &Regions, weights: &[u64], words: u32) -> u128 {
-    let begins_late = regions.of(graph.entry()).is_some_and(|first| first.bits() == 0);
-    let begin = if begins_late { 0 } else { u128::from(GUESSED_ENTRIES) };
-    let costs = changes(graph, regions).into_iter().zip(weights);
-    let cost = |(change, weight): (Change, &u64)| {
-        u128::from((*weight).max(1)) * u128::from(change.cost(words))
-    };
-    begin + costs.map(cost).sum::<u128>()
 }

@@ -58,6 +58,8 @@ struct Seen {
     complete: usize,
     older: usize,
     early: usize,
+    /// Edges that are free, in functions that were walked.
+    free: usize,
 }
 
 impl Walk<'_> {
@@ -176,6 +178,7 @@ impl Walk<'_> {
             }
             let to = data.successors[self.rng.usize(..data.successors.len())];
             self.probe(Place::Edge { from: block, to });
+            self.probe(Place::Block(to));
             self.walked.push(to);
             block = to;
         }
@@ -236,7 +239,7 @@ fn check(unit: &Unit, function: Func, ended: u32, seed: u64) -> Result<Seen, Lef
         words: RefCell::new(vec![0; words as usize]),
         walked: Vec::new(),
         lost_before: 0,
-        seen: Seen::default(),
+        seen: Seen { free: meaning.traced[0].free.len(), ..Seen::default() },
     };
     for _ in 0..4 {
         walk.run(40);
@@ -270,10 +273,12 @@ fn the_walks_see_what_they_should() {
             total.unknown += seen.unknown;
             total.complete += seen.complete;
             total.older += seen.older;
+            total.free += seen.free;
         }
     }
     assert!(total.exact > 5_000 && total.complete > 1_000 && total.older > 5_000, "{total:?}");
     assert!(total.unknown * 20 < total.exact, "{total:?}");
+    assert!(total.free > 8, "{total:?}");
 }
 
 #[test]

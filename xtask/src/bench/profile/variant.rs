@@ -170,15 +170,43 @@ pub fn build_at(
     clang_options: Option<&str>,
     level: &str,
 ) -> Result<PathBuf> {
-    let folder = place(workshop, subject, name);
-    let executable = folder.join(subject.executable);
-    let mut stamp = format!("{}\n{}\n{clang_options:?}", subject.prepare, subject.build);
+    let mut stamp = format!("{clang_options:?}");
     if level != "-O2" {
         stamp.push_str(level);
     }
     if clang_options.is_none() {
         stamp.push_str(&workshop.tool_stamp()?);
     }
+    let (c, cxx) = match clang_options {
+        Some(options) => (format!("clang-19{options}"), format!("clang++-19{options}")),
+        None => ("backtrail cc".to_owned(), "backtrail c++".to_owned()),
+    };
+    build_by(workshop, program, subject, name, &Compilers { c, cxx, flags: level, stamp })
+}
+
+/// What a program is built by.
+pub struct Compilers<'a> {
+    /// Compiles C.
+    pub c: String,
+    /// Compiles C++.
+    pub cxx: String,
+    /// What both are told for every unit.
+    pub flags: &'a str,
+    /// What changes when the build would.
+    pub stamp: String,
+}
+
+/// Builds in a folder of this name, unless that has been done.
+pub fn build_by(
+    workshop: &Workshop,
+    program: &Program,
+    subject: &Subject,
+    name: &str,
+    by: &Compilers<'_>,
+) -> Result<PathBuf> {
+    let folder = place(workshop, subject, name);
+    let executable = folder.join(subject.executable);
+    let stamp = format!("{}\n{}\n{}", subject.prepare, subject.build, by.stamp);
     if is_made(&folder, &stamp) && executable.is_file() {
         return Ok(executable);
     }
@@ -187,15 +215,11 @@ pub fn build_at(
     let log = folder.with_extension("log");
     // Some builds run what they have built: what that records is for nobody.
     let nobody = workshop.folder.join("temporary").join("profile-build");
-    let (c, cxx) = match clang_options {
-        Some(options) => (format!("clang-19{options}"), format!("clang++-19{options}")),
-        None => ("backtrail cc".to_owned(), "backtrail c++".to_owned()),
-    };
     let variables = [
-        ("CC", Path::new(&c)),
-        ("CXX", Path::new(&cxx)),
-        ("CFLAGS", Path::new(level)),
-        ("CXXFLAGS", Path::new(level)),
+        ("CC", Path::new(&by.c)),
+        ("CXX", Path::new(&by.cxx)),
+        ("CFLAGS", Path::new(by.flags)),
+        ("CXXFLAGS", Path::new(by.flags)),
         ("LLVM_PROFILE_FILE", &nobody),
         ("GCOV_PREFIX", &nobody),
     ];
@@ -203,8 +227,9 @@ pub fn build_at(
         workshop.script(program, Compiler::Plain, &folder, subject.build, &log, &variables)?;
     ensure!(
         ran.success && executable.is_file(),
-        "{} does not build with {c} (see {}): {}",
+        "{} does not build with {} (see {}): {}",
         subject.name,
+        by.c,
         workspace::shown(&log),
         command::tail(&ran.output, 12)
     );
