@@ -33,7 +33,7 @@ use backtrail_trace::planning::{self, Plan};
 use backtrail_trace::rebuild::{Outcome, Rebuild, Tables};
 
 use super::{begin_file, finish_file};
-use crate::args::copies::Running;
+use crate::args::copies::{Engine, Running};
 use crate::exit::{Diverged, Unreadable};
 use crate::verbs::profile::copies::{bar, engine, isolation};
 use partial::{Events, Partial, Summary, ThreadSummary};
@@ -70,8 +70,7 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     let weights =
         request.weights.map(|path| planned::counts_of(path, &program, &code)).transpose()?;
     let plan = planned::plan(request, &code, &graph, weights.as_ref())?;
-    let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
-    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    let scratch = scratch(request.running)?;
     if request.explain {
         planned::explain_code(&code, &graph, &plan);
     }
@@ -79,7 +78,7 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
         [profile] => {
             // The system ends the program when this process is interrupted.
             interruption::removes(scratch.path().to_owned());
-            let job = copy::Job::new(&program, request, profile);
+            let job = copy::Job::new(&program, request, profile)?;
             let partial = Partial::new(scratch.path());
             let summary = copy::trace(&job, request.arguments, &partial, &code, &graph)?;
             let status = status_of(&summary);
@@ -96,6 +95,24 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
         eprintln!("backtrail: seconds: {}", seconds.collect::<Vec<_>>().join(" "));
     }
     Ok(status)
+}
+
+/// A folder that all runs see, wherever they are.
+fn scratch(running: &Running) -> Result<tempfile::TempDir, Error> {
+    let make = |place: &Path| {
+        let folder = tempfile::Builder::new().prefix(".backtrail-trace-").tempdir_in(place);
+        folder.map_err(Error::write(place))
+    };
+    match (running.engine, &running.slurm_dir) {
+        (Engine::Local, _) => make(&std::env::temp_dir()),
+        (Engine::Slurm, Some(folder)) => {
+            make(&folder.canonicalize().map_err(Error::write(folder))?)
+        }
+        (Engine::Slurm, None) => {
+            let own = std::env::current_dir().map_err(Error::read(Path::new(".")))?;
+            own.parent().map_or_else(|| make(&own), make).or_else(|_| make(&own))
+        }
+    }
 }
 
 /// The code of an executable that can be traced.
@@ -137,14 +154,19 @@ fn run_copies(
     let entry = std::env::current_exe().map_err(Error::read(Path::new("/proc/self/exe")))?;
     // A name that the first line of a script can hold, wherever the tool is.
     let tool = scratch.join("backtrail");
-    std::os::unix::fs::symlink(&entry, &tool).map_err(Error::write(&tool))?;
+    match request.running.engine {
+        Engine::Local => std::os::unix::fs::symlink(&entry, &tool),
+        // Other nodes need not have it.
+        Engine::Slurm => std::fs::copy(&entry, &tool).map(drop),
+    }
+    .map_err(Error::write(&tool))?;
     let name = request.program.file_name().unwrap_or_default();
     let mut variants = Vec::new();
     for (number, profile) in profiles.iter().enumerate() {
         let folder = scratch.join(format!("copy-{}", number + 1));
         std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
         let job = folder.join("job");
-        copy::Job::new(program, request, profile).write(&job)?;
+        copy::Job::new(program, request, profile)?.write(&job)?;
         let executable = folder.join(name);
         let script = format!("#!{} {}{}\n", tool.display(), copy::VERB, job.display());
         std::fs::write(&executable, script).map_err(Error::write(&executable))?;

@@ -14,6 +14,7 @@ use backtrail_build::Error;
 use backtrail_collect::local;
 use backtrail_graph::Index as _;
 use backtrail_machine::code::Code;
+use backtrail_machine::image::{Image, build_id_text};
 use backtrail_machine::tracee::breakpoints::{Breakpoints, Stop};
 use backtrail_machine::tracee::{Ended, Launch};
 use backtrail_trace::distribution::Profile;
@@ -33,6 +34,8 @@ pub const VERB: &str = "breakpoints-of=";
 pub struct Job {
     program: Vec<u8>,
     name: Vec<u8>,
+    /// What the executable is, wherever it is read.
+    build: String,
     /// The witnesses.
     places: Vec<u32>,
     in_process: bool,
@@ -40,13 +43,14 @@ pub struct Job {
 
 impl Job {
     /// One run of a program.
-    pub fn new(program: &Path, request: &Request<'_>, profile: &Profile) -> Self {
-        Self {
+    pub fn new(program: &Path, request: &Request<'_>, profile: &Profile) -> anyhow::Result<Self> {
+        Ok(Self {
+            build: build(program)?,
             program: program.as_os_str().as_bytes().to_vec(),
             name: request.program.as_os_str().as_bytes().to_vec(),
             places: profile.places().iter().map(|place| place.position() as u32).collect(),
             in_process: request.in_process,
-        }
+        })
     }
 
     /// Writes it to a file.
@@ -64,6 +68,14 @@ impl Job {
     fn program(&self) -> PathBuf {
         PathBuf::from(OsString::from_vec(self.program.clone()))
     }
+}
+
+/// What tells one build of an executable from others: its id and its length.
+fn build(program: &Path) -> anyhow::Result<String> {
+    let image = Image::open(program)?;
+    let length = std::fs::metadata(program).map_err(Error::read(program))?.len();
+    let id = image.build_id.as_deref().map(build_id_text).unwrap_or_default();
+    Ok(format!("{id} {length}"))
 }
 
 /// Traces one run.
@@ -197,6 +209,13 @@ pub fn main(job: &Path, arguments: &[OsString]) -> ExitCode {
 
 fn run(job: &Path, arguments: &[OsString], partial: &Partial) -> anyhow::Result<Summary> {
     let job = Job::read(job)?;
+    if build(&job.program())? != job.build {
+        let path = job.program();
+        anyhow::bail!(Unreadable(format!(
+            "{} is not the same executable here as where the run was planned",
+            path.display()
+        )));
+    }
     let code = Code::of_file(&job.program())?;
     let graph = MachineGraph::new(&code)?;
     let summary = trace(&job, arguments, partial, &code, &graph)?;
