@@ -18,6 +18,7 @@ pub mod partitions;
 pub mod readers;
 pub mod setup;
 pub mod stages;
+pub mod stepped;
 pub mod suite;
 pub mod terminal;
 pub mod tidy;

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::{
-    bench, corpus, crashes, csmith, demo, packages::Need, partitions, readers, setup, suite,
-    terminal, tidy, traces, workspace,
+    bench, corpus, crashes, csmith, demo, packages::Need, partitions, readers, setup, stepped,
+    suite, terminal, tidy, traces, workspace,
 };
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
@@ -43,6 +43,8 @@ enum Verb {
 
 #[derive(Subcommand)]
 enum Fuzz {
+    /// Installed programs, traced by breakpoints and step by step
+    Breakpoints(stepped::Options),
     /// Crashes, forced and real, against logs of the same crashes
     Crash(crashes::Options),
     /// C programs that csmith writes, by seed
@@ -73,6 +75,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Demo(options) => demo::run(&options),
         Verb::Test(options) => suite::run(&options),
         Verb::Corpus(options) => corpus::run(&options),
+        Verb::Fuzz(Fuzz::Breakpoints(options)) => stepped::run(&options),
         Verb::Fuzz(Fuzz::Crash(options)) => crashes::run(&options),
         Verb::Fuzz(Fuzz::Csmith(options)) => csmith::run(&options),
         Verb::Fuzz(Fuzz::Partition(options)) => partitions::run(&options),
