@@ -17,7 +17,9 @@
 //! coverage of its own: one that was never on has executed nothing, which is not to
 //! be taken for what the function did.
 
-use backtrail_ir::{Func, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+
+use backtrail_ir::{Func, Function, Linkage, Op, Sym, SymbolKind, Unit, Value};
 use backtrail_plan::{SwitchedFunction, UnitPlan};
 use globset::{Glob, GlobMatcher};
 
@@ -90,7 +92,11 @@ impl Planning<'_> {
         // What variants of the unit record; they are numbered from 1.
         let mut kinds: Vec<Mechanisms> = Vec::new();
         let mut functions = Vec::new();
-        for function in unit.functions.indices() {
+        let fixed = match tunable.is_empty() {
+            true => BTreeSet::new(),
+            false => with_shared_labels(unit),
+        };
+        for function in unit.functions.indices().filter(|it| !fixed.contains(it)) {
             let choices = self.variants(tunable, unit, function, place);
             if choices.len() < 2 {
                 continue;
@@ -165,8 +171,64 @@ impl Planning<'_> {
     }
 }
 
+/// The functions whose labels are known outside of them: their addresses are in
+/// data that can change or that others use, or in other functions. Such an address
+/// is that of one place, so there can be no variants. More functions than that do no
+/// harm.
+fn with_shared_labels(unit: &Unit) -> BTreeSet<Func> {
+    let has_labels = |data: &Function| {
+        let mut ends = data.blocks.values().map(|block| &data.insts[block.terminator()].op);
+        ends.any(|op| matches!(op, Op::IndirectJump))
+    };
+    let labelled: BTreeMap<Sym, Func> = unit
+        .functions
+        .iter()
+        .filter(|(_, data)| has_labels(data))
+        .map(|(function, data)| (data.symbol, function))
+        .collect();
+    if labelled.is_empty() {
+        return BTreeSet::new();
+    }
+    // Data that may hold labels of a function, and whether it may be copied.
+    let mut holders: BTreeMap<Sym, Vec<Func>> = BTreeMap::new();
+    let mut shared = BTreeSet::new();
+    for (symbol, data) in unit.symbols.iter() {
+        let SymbolKind::Data { defined: true, constant, refers_to, .. } = &data.kind else {
+            continue;
+        };
+        let held: Vec<Func> = refers_to.iter().filter_map(|it| labelled.get(it)).copied().collect();
+        if !constant || data.linkage != Linkage::Internal {
+            shared.extend(held);
+        } else if !held.is_empty() {
+            holders.insert(symbol, held);
+        }
+    }
+    for data in unit.symbols.values() {
+        if let SymbolKind::Data { refers_to, .. } = &data.kind {
+            shared.extend(refers_to.iter().filter_map(|it| holders.get(it)).flatten());
+        }
+    }
+    for (function, data) in unit.functions.iter() {
+        let mentioned = data.insts.values().flat_map(|inst| data.operands_of(inst));
+        for value in mentioned {
+            let (symbols, labels): (&[Sym], &[Sym]) = match value {
+                Value::Symbol(symbol, _) => (std::slice::from_ref(symbol), &[]),
+                Value::BlockAddress(symbol, _) => (&[], std::slice::from_ref(symbol)),
+                Value::Expr(symbols) => (symbols, symbols),
+                _ => continue,
+            };
+            let held = symbols.iter().filter_map(|it| holders.get(it)).flatten();
+            let own = labels.iter().filter_map(|it| labelled.get(it));
+            shared.extend(held.chain(own).filter(|it| **it != function));
+        }
+    }
+    shared
+}
+
 #[cfg(test)]
 mod tests {
+    use backtrail_graph::Index as _;
+
     use super::*;
 
     fn names(rules: &[&str], function: &str) -> Vec<String> {
@@ -180,6 +242,36 @@ mod tests {
         assert_eq!(names(&["parse_*"], "parse_x"), ["none", "cc", "cc+pt"]);
         assert_eq!(names(&["*", "parse_*=bc,none"], "parse_x"), ["bc", "none"]);
         assert!(names(&["parse_*"], "main").is_empty() && names(&[], "main").is_empty());
+    }
+
+    /// A function with two labels, in whose unit there is also what is said.
+    fn labelled(data: &str, operand: &str) -> Vec<usize> {
+        let text = format!(
+            "unit \"a.c\"
+             s0 = function f0 \"run\" external
+             s1 = function f1 \"other\" external
+             s2 = data \"labels\" {data} refers [s0]
+             s3 = data \"list\" internal constant size 8 refers [s1]
+             function f0 s0 parameters 1 {{
+             b0: i0 = load 8 (s2) i1 indirect_jump (i0) -> b1, b2
+             b1: i2 return
+             b2: i3 return
+             }}
+             function f1 s1 parameters 1 {{ b0: i0 = load 8 ({operand}) i1 return }}"
+        );
+        let unit = backtrail_ir::text::parse(&text).unwrap();
+        with_shared_labels(&unit).into_iter().map(|it| it.position()).collect()
+    }
+
+    #[test]
+    fn labels_that_others_know_are_of_one_place() {
+        let none: [usize; 0] = [];
+        assert_eq!(labelled("internal constant size 16", "s3"), none);
+        assert_eq!(labelled("internal size 16", "s3"), [0]);
+        assert_eq!(labelled("external constant size 16", "s3"), [0]);
+        assert_eq!(labelled("internal constant size 16", "s2"), [0]);
+        assert_eq!(labelled("internal constant size 16", "block_address s0 b1"), [0]);
+        assert_eq!(labelled("internal constant size 16", "s0"), none);
     }
 
     #[test]

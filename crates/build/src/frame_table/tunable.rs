@@ -2,7 +2,8 @@
 //!
 //! The compiler described them as it does all functions, so nothing here depends on
 //! symbols but where the bytes are that say what is on. A springboard that the
-//! linker left out, or that it made one with another, is not listed.
+//! linker left out, or that it made one with another, is not listed; of variants that
+//! it made one, one is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,17 +42,16 @@ pub fn find(
             let function = function_number(wanted);
             springboards.insert((unit_place, function));
             let Some(&start) = starts.get(&(unit_place, function)) else { continue };
-            let place = |&(variant, _): &(u32, String)| places.get(&(unit.unit, variant)).copied();
-            let Some(variants) = wanted.variants.iter().map(place).collect::<Option<Vec<u32>>>()
-            else {
-                continue;
-            };
-            let entry = |(&place, (_, scheme)): (&u32, &(u32, String))| {
+            // Those that the linker made one with another are not described.
+            let known = wanted.variants.iter().filter_map(|(variant, scheme)| {
+                let place = *places.get(&(unit.unit, *variant))?;
                 let start = *starts.get(&(place, function))?;
-                Some(Variant { scheme: scheme.clone(), start })
-            };
-            let entries = variants.iter().zip(&wanted.variants).map(entry);
-            let Some(entries) = entries.collect::<Option<Vec<_>>>() else { continue };
+                Some((place, Variant { scheme: scheme.clone(), start }))
+            });
+            let (variants, entries): (Vec<u32>, Vec<Variant>) = known.unzip();
+            if variants.len() < 2 {
+                continue;
+            }
             let Some(state) = state(unit.unit).map(|first| first + number as u64) else { continue };
             let mut tunable = TunableFunction {
                 name: wanted.name.clone(),

@@ -125,6 +125,7 @@ fn c_functions_of_every_shape() {
             "turned",
             "factorial",
             "interpret",
+            "resumed",
             "weak_one",
             "addresses",
             "stay",
@@ -134,6 +135,8 @@ fn c_functions_of_every_shape() {
             "main",
         ];
         switch_through(folder.path(), options, &named);
+        let list = listed(folder.path(), "derived");
+        assert!(list.iter().all(|it| it.0 != "begun"), "its labels are in data");
     }
 }
 
