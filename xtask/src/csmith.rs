@@ -6,7 +6,7 @@
 //! again from the IR without probes, with every block logged, and with paths
 //! counted. And what was counted must be what walking over the log gives, the
 //! whole document of it, and what several copies count together; and what is traced
-//! ([`traced`]) must be what the log has. A program that takes too long is no answer;
+//! (`traced`) must be what the log has. A program that takes too long is no answer;
 //! another seed takes its place.
 
 mod traced;
