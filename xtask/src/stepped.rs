@@ -13,12 +13,12 @@ use clap::Args;
 
 use crate::{command, workspace};
 
-/// What is traced if nothing else is asked for. The text is on every Debian system.
+/// What is traced if nothing else is asked for: `TEXT` stands for a file that is on
+/// every Debian system, `TEXTS` for five times that.
 const COMMANDS: &str = "true;ls /usr;expr 3 + 4;xz --version;date +%Y;find /etc/apt;\
-    grep -n ro*t /etc/group;diff /etc/group /etc/group;\
-    sed -n s/the/THE/p /usr/share/common-licenses/GPL-3;\
-    gzip -c /usr/share/common-licenses/GPL-3;sort /usr/share/common-licenses/GPL-3;\
-    mawk {print($1)} /usr/share/common-licenses/GPL-3";
+    grep -n ro*t /etc/group;diff /etc/group /etc/group;sed -n s/the/THE/p TEXT;gzip -c TEXT;\
+    mawk {print($1)} TEXTS;sort TEXTS TEXTS";
+const TEXT: &str = "/usr/share/common-licenses/GPL-3";
 
 /// What `cargo xtask fuzz breakpoints` takes.
 #[derive(Debug, Args)]
@@ -45,7 +45,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut cargo = workspace::cargo();
     cargo.args(["test", "--release", "--package", "backtrail-trace", "--test", "breakpoints"]);
     cargo.args(["--", "--nocapture", "traces_of_installed_programs"]);
-    cargo.env("BACKTRAIL_STEPPED", &options.commands);
+    let commands = options.commands.replace("TEXTS", &["TEXT"; 5].join(" "));
+    cargo.env("BACKTRAIL_STEPPED", commands.replace("TEXT", TEXT));
     cargo.env("BACKTRAIL_STEPPED_RUNS", &options.runs);
     let rows = rows(&command::output(&mut cargo)?);
     ensure!(!rows.is_empty(), "the test printed no program");

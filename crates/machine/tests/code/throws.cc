@@ -47,6 +47,31 @@ __attribute__((noinline)) static unsigned measure(const std::vector<std::unique_
   return sum;
 }
 
+__attribute__((noinline)) static void complain(unsigned scale) {
+  if (scale == 7)
+    throw std::string("seven");
+  if (scale & 1)
+    throw scale;
+}
+
+__attribute__((noinline)) static unsigned catches(unsigned scale) {
+  try {
+    complain(scale == 7 ? 9 : scale);
+  } catch (unsigned number) {
+    return number;
+  }
+  return 0;
+}
+
+// Has a landing, and is gone when the one it hands over to lands.
+__attribute__((noinline)) static unsigned hands_over(unsigned scale, unsigned &left) {
+  {
+    Guard guard{left};
+    complain(scale & ~1u ? scale & 6u : 0);
+  }
+  return catches(scale);
+}
+
 int main() {
   std::vector<std::unique_ptr<Shape>> shapes;
   for (int i = 0; i < 3; i++) {
@@ -56,6 +81,7 @@ int main() {
   unsigned sum = 0, left = 0;
   for (unsigned scale = 0; scale < 10; scale++) {
     try {
+      sum += hands_over(scale, left);
       sum += measure(shapes, scale, left);
     } catch (const std::exception &error) {
       std::printf("%s\n", error.what());
