@@ -289,9 +289,10 @@ fn write_thread(
     graph: &MachineGraph,
 ) -> anyhow::Result<u64> {
     let mut last: Option<(Node, usize)> = None;
+    let mut block_before = None;
     let mut blocks = 0;
     while let Some(node) = rebuild.next() {
-        let node = node.map_err(|error| explain_divergence(error, code, graph))?;
+        let node = node.map_err(|error| explain_divergence(error, block_before, code, graph))?;
         let depth = rebuild.depth();
         let data = &graph.icfg.nodes()[node];
         if let Role::Block(block) = data.role {
@@ -301,6 +302,7 @@ fn write_thread(
             });
             let enters = is_entry && is_elsewhere;
             writer.push(Step { place: block, depth: depth as u32, enters })?;
+            block_before = Some(node);
             blocks += 1;
         }
         last = Some((node, depth));
@@ -323,18 +325,20 @@ fn describe(node: Node, code: &Code, graph: &MachineGraph) -> String {
     }
 }
 
+/// Why runs do not fit together, with the last block that they agree about.
 fn explain_divergence(
     error: backtrail_trace::Error,
+    before: Option<Node>,
     code: &Code,
     graph: &MachineGraph,
 ) -> anyhow::Error {
     match error {
         backtrail_trace::Error::Diverged(divergence) => {
-            let place = describe(divergence.node, code, graph);
+            let place = describe(before.unwrap_or(divergence.node), code, graph);
             let blocks = divergence.position;
             anyhow::anyhow!(Diverged(format!(
-                "the runs diverged after {blocks} places, at {place} ({divergence}): the program \
-                 does not do the same in every run, or jumps where its code does not tell"
+                "the runs diverged after {blocks} places, the last of them {place} ({divergence}): \
+                 the program does not do the same in every run, or jumps where its code does not tell"
             )))
         }
         other => other.into(),
