@@ -259,7 +259,8 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             for function in functions {
                 let Some(events) = paths.remove(&function) else { continue };
                 let first = unit.path_numbers;
-                unit.path_numbers += events.count() as u32;
+                let count = u32::try_from(events.count()).unwrap_or(u32::MAX);
+                unit.path_numbers = first.saturating_add(count);
                 unit.paths.push(FunctionPaths { function: function.1, first, events });
             }
         }
@@ -321,7 +322,9 @@ struct UnitProbes {
 impl UnitProbes {
     /// How many numbers there are.
     fn events(&self) -> u32 {
-        self.path_numbers + self.witnesses.len() as u32 + if self.has_landings { DEPTHS } else { 0 }
+        let depths = if self.has_landings { DEPTHS } else { 0 };
+        let others = (self.witnesses.len() as u32).saturating_add(depths);
+        self.path_numbers.saturating_add(others)
     }
 }
 
@@ -350,16 +353,18 @@ pub enum Meaning {
 
 impl ProbePlan {
     /// Gives all units their events before the program runs, which is possible if
-    /// all probes are in one module.
-    pub fn number_units(&mut self) {
-        self.are_numbered = true;
+    /// all probes are in one module and there are not too many; whether it was.
+    pub fn number_units(&mut self) -> bool {
+        let events = self.units.values().map(|unit| u64::from(unit.events())).sum::<u64>();
+        self.are_numbered = events < u64::from(COUNT - FIRST_BASE);
+        self.are_numbered
     }
 
     /// By object: the first event of its numbers, and how many it has.
     fn numbered(&self) -> BTreeMap<Object, (u32, u32)> {
         let mut next = FIRST_BASE;
         let mut ranges = BTreeMap::new();
-        for (&object, unit) in &self.units {
+        for (&object, unit) in self.units.iter().filter(|_| self.are_numbered) {
             ranges.insert(object, (next, unit.events()));
             next += unit.events();
         }
@@ -383,7 +388,7 @@ impl ProbePlan {
         let Some(probes) = self.units.get(&object) else { return plan };
         let first_witness = probes.path_numbers;
         let depths = first_witness + probes.witnesses.len() as u32;
-        let first_event = self.numbered()[&object].0;
+        let first_event = self.numbered().get(&object).map_or(0, |range| range.0);
         plan.events = Some(probes.events());
         plan.first_event = self.are_numbered.then_some(first_event);
         let paths: BTreeMap<Func, &FunctionPaths> =

@@ -69,14 +69,7 @@ pub fn collect(
     }
     let plan = plan_runs(args, &graph, &costs, kind)?;
     let tables = Tables::new(&graph.icfg, &plan.profiles)?;
-    let mut probes: Vec<ProbePlan> = match &plan.profiles[..] {
-        // Paths as events take numbers that are given before the program runs.
-        [profile] if traced.is_one_module => vec![probe_places.path_probes(profile, &costs)],
-        profiles => profiles.iter().map(|it| probe_places.probes(it)).collect(),
-    };
-    if traced.is_one_module {
-        probes.iter_mut().for_each(ProbePlan::number_units);
-    }
+    let probes = logged_probes(&probe_places, &plan, &costs, traced.is_one_module);
     if args.explain {
         let counts: Vec<String> = probes.iter().map(|it| number(it.count() as u64)).collect();
         let icfg = &graph.icfg;
@@ -121,6 +114,28 @@ pub fn collect(
     legend.incomplete = merge.write(&runs, status, &mut writer, args.explain)?;
     finish_file(writer, legend)?;
     Ok(status)
+}
+
+/// What is logged: whole paths where one run observes all that is needed, or else
+/// witnesses. Numbers are given before the program runs where that is possible; what
+/// takes part in that is cheaper, and paths need it.
+fn logged_probes(
+    places: &ProbePlaces<'_, '_>,
+    plan: &Plan,
+    costs: &Costs,
+    is_one_module: bool,
+) -> Vec<ProbePlan> {
+    if let ([profile], true) = (&plan.profiles[..], is_one_module) {
+        let mut paths = places.path_probes(profile, costs);
+        if paths.number_units() {
+            return vec![paths];
+        }
+    }
+    let mut probes: Vec<ProbePlan> = plan.profiles.iter().map(|it| places.probes(it)).collect();
+    for plan in probes.iter_mut().filter(|_| is_one_module) {
+        plan.number_units();
+    }
+    probes
 }
 
 fn planning_kind(kind: Kind) -> planning::Kind {
