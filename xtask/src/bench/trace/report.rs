@@ -72,7 +72,7 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
     }
     out.push_str(
         "![time and plans per program](bench-trace.svg)\n\n## One run\n\n\
-         Time by the clock and instructions by callgrind of the run with probes, against the original; \
+         Processor time (user and kernel) and instructions by callgrind of the run with probes, against the original; \
          wanted is 1.6 times the time on average. *Hits*: witnesses passed; *words*: what was logged \
          for them, four bytes each. Bits per executed block: of the trace file, for which 1 is wanted; \
          of telling each block's successor with the least bits, knowing how often each follows \
