@@ -284,6 +284,17 @@ impl Reading<'_> {
                     let found = self.way_at(piece, words, Known::Inferred)?;
                     Some(Found { replaces_block: true, ..found })
                 };
+                if let Some(bits) = self.paths.shifts(from) {
+                    // Whether it has been shifted yet is not known, nor how far that
+                    // has come if it takes several instructions.
+                    let [word] = words else { return None };
+                    let shifted = self.way_at(from, &[word << bits], Known::Inferred);
+                    return match (at(from), shifted) {
+                        (Some(as_it_is), None) => Some(as_it_is),
+                        (None, shifted) => shifted,
+                        (Some(_), Some(_)) => None,
+                    };
+                }
                 at(from).or_else(|| graph.flow.successors(from).find_map(at))
             }
             CodeKind::Unknown => {

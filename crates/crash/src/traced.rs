@@ -210,6 +210,11 @@ impl TracedPaths {
         Some(told)
     }
 
+    /// By how many bits the record is shifted where a piece begins, if it is.
+    pub fn shifts(&self, piece: Piece) -> Option<u32> {
+        self.regions.shifting().find(|(head, _)| *head == piece).map(|(_, bits)| bits)
+    }
+
     /// Whether a record that is read at a piece is one for the piece behind.
     pub fn is_early(&self, piece: Piece) -> bool {
         self.early.get(piece.position()).copied().unwrap_or(false)

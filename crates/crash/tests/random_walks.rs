@@ -26,6 +26,8 @@ use proptest::prelude::*;
 /// Where the record is in the memory of a walk, and where code lies.
 const RECORD: u64 = 0x1000;
 const CODE: u64 = 0x40_0000;
+/// Where the code of probes lies.
+const PROBES: u64 = 0x50_0000;
 
 /// One run of a function under both observers.
 struct Walk<'a> {
@@ -60,6 +62,8 @@ struct Seen {
     early: usize,
     /// Edges that are free, in functions that were walked.
     free: usize,
+    /// Frames that were interrupted where a record was about to be shifted.
+    interrupted: usize,
 }
 
 impl Walk<'_> {
@@ -87,9 +91,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares what the record says at `inst` with the walk.
-    fn check(&mut self, block: Block, inst: Inst) {
-        let address = CODE + u64::from(self.pieces[inst.position()]);
+    /// What the record says at an address.
+    fn recover(&self, address: u64) -> Recovered {
         let memory = |at: u64, bytes: &mut [u8]| {
             let word = ((at - RECORD) / record::WORD_BYTES) as usize;
             bytes.copy_from_slice(&self.words.borrow()[word].to_le_bytes());
@@ -102,7 +105,31 @@ impl Walk<'_> {
             register: &|_| None,
             memory: &memory,
         };
-        let found: Recovered = self.frames.recover(&frame).expect("the function is known");
+        self.frames.recover(&frame).expect("the function is known")
+    }
+
+    /// Compares what the record says where a block begins, before its probe has done
+    /// what it does, with the walk, which has entered the block.
+    fn check_interrupted(&mut self, block: Block) {
+        let at = |probe: &Probe| probe.at == Place::Block(block);
+        if !self.probes.iter().any(at) {
+            return;
+        }
+        let first = self.function.blocks[block].insts().next().expect("a block is not empty");
+        let found = self.recover(PROBES + u64::from(self.pieces[first.position()]));
+        if found.known == Known::No {
+            return;
+        }
+        let older = found.older.iter().rev().flat_map(|path| path.blocks.clone());
+        let way: Vec<Block> = older.chain(found.path).collect();
+        let known = &self.walked[self.lost_before..];
+        assert!(known.ends_with(&way), "{way:?} does not end {known:?}");
+        self.seen.interrupted += 1;
+    }
+
+    /// Compares what the record says at `inst` with the walk.
+    fn check(&mut self, block: Block, inst: Inst) {
+        let found = self.recover(CODE + u64::from(self.pieces[inst.position()]));
         assert_eq!(found.block, Some(block));
         let mut way: Vec<Block> =
             found.older.iter().rev().flat_map(|path| path.blocks.clone()).collect();
@@ -178,8 +205,9 @@ impl Walk<'_> {
             }
             let to = data.successors[self.rng.usize(..data.successors.len())];
             self.probe(Place::Edge { from: block, to });
-            self.probe(Place::Block(to));
             self.walked.push(to);
+            self.check_interrupted(to);
+            self.probe(Place::Block(to));
             block = to;
         }
     }
@@ -206,6 +234,14 @@ fn check(unit: &Unit, function: Func, ended: u32, seed: u64) -> Result<Seen, Lef
     let body = &unit.functions[function];
     let pieces = pieces(body, &paths.graph().splits());
     let run = |piece: u32| CodeRun { bytes: 1, kind: CodeKind::Piece(piece) };
+    let probe = |piece: u32| CodeRun { bytes: 1, kind: CodeKind::Probe(piece) };
+    let code = |start: u64, runs: Vec<CodeRun>| FunctionCode {
+        unit: 0,
+        function: function.position() as u32,
+        start,
+        record: Some(RecordPlace::FrameAddress(-64)),
+        runs,
+    };
     let count = pieces.iter().max().map_or(0, |last| last + 1);
     let table = FrameTable {
         units: vec![UnitFrames {
@@ -214,13 +250,10 @@ fn check(unit: &Unit, function: Func, ended: u32, seed: u64) -> Result<Seen, Lef
             meaning: meaning.to_bytes(),
             covered: None,
         }],
-        code: vec![FunctionCode {
-            unit: 0,
-            function: function.position() as u32,
-            start: CODE,
-            record: Some(RecordPlace::FrameAddress(-64)),
-            runs: (0..count).map(run).collect(),
-        }],
+        code: vec![
+            code(CODE, (0..count).map(run).collect()),
+            code(PROBES, (0..count).map(probe).collect()),
+        ],
         ..FrameTable::default()
     };
     let frames = Frames::new(&table.to_bytes(), &|_| Some(unit.clone())).unwrap();
@@ -274,11 +307,12 @@ fn the_walks_see_what_they_should() {
             total.complete += seen.complete;
             total.older += seen.older;
             total.free += seen.free;
+            total.interrupted += seen.interrupted;
         }
     }
     assert!(total.exact > 5_000 && total.complete > 1_000 && total.older > 5_000, "{total:?}");
     assert!(total.unknown * 20 < total.exact, "{total:?}");
-    assert!(total.free > 8, "{total:?}");
+    assert!(total.free > 8 && total.interrupted > 20, "{total:?}");
 }
 
 #[test]

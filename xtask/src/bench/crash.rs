@@ -7,6 +7,7 @@
 //! each; a variant that writes anything else than the original is no measurement;
 //! and what was measured is kept.
 
+pub mod autopsy;
 pub mod report;
 pub mod subject;
 pub mod variant;
@@ -21,6 +22,7 @@ use super::profile::{check_output, keep, kept, least};
 use crate::corpus::tree::Workshop;
 use crate::packages::Need;
 use crate::{corpus, setup, terminal, workspace};
+use autopsy::Autopsy;
 use subject::{LEVELS, NAMES, Traced};
 use variant::{Bytes, Variant};
 
@@ -69,6 +71,8 @@ pub struct Row {
     pub version: String,
     /// In the order of [`Variant::ALL`].
     pub variants: Vec<Measured>,
+    /// What it took to read a core of the last of them.
+    pub autopsy: Option<Autopsy>,
 }
 
 impl Row {
@@ -198,7 +202,10 @@ fn measure(workshop: &Workshop, traced: &Traced, level: &str, rounds: usize) -> 
         }
     }
     bar.finish_and_clear();
-    Ok(Row { name: subject.name.to_owned(), level: level.to_owned(), version, variants })
+    let full = executables.last().expect("there are variants");
+    let autopsy = autopsy::measure(workshop, &bench, full, timed)?;
+    let (name, level) = (subject.name.to_owned(), level.to_owned());
+    Ok(Row { name, level, version, variants, autopsy })
 }
 
 #[cfg(test)]

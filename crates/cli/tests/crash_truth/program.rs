@@ -59,7 +59,13 @@ impl Program {
             self.backtrail(&["instrument", "-q", "--scheme", "log", "-o", "logged", "program"]);
         }
         let mut strip = self.command("strip");
-        assert!(strip.args(["-o", "stripped", "traced"]).status().unwrap().success());
+        assert!(strip.args(["-o", "shaved", "traced"]).status().unwrap().success());
+    }
+
+    /// The executable of a variant. Their names are of one length: programs look at
+    /// their own, letter by letter.
+    fn executable(&self, variant: &str) -> PathBuf {
+        self.path(if variant == "stripped" { "shaved" } else { variant })
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -103,7 +109,7 @@ impl Program {
     fn die(&self, variant: &str, words: &[&str], stop: u64, core: &str) -> Option<Output> {
         let mut shell = self.command("sh");
         let script = format!("ulimit -c {core} && ulimit -s 512 && exec timeout 60 \"$0\" \"$@\"");
-        shell.args(["-c", &script]).arg(self.path(variant)).args(&self.words).args(words);
+        shell.args(["-c", &script]).arg(self.executable(variant)).args(&self.words).args(words);
         shell.env("STOP_AT", stop.to_string()).stdin(self.input());
         let output = shell.output().unwrap();
         let died = output.status.signal().is_some() || output.status.code() > Some(128);
@@ -113,17 +119,16 @@ impl Program {
     /// Lets a variant die, and gives its core: the kernel's, if that leaves it here,
     /// else gdb's.
     fn core(&self, variant: &str, words: &[&str], stop: u64) -> Option<PathBuf> {
-        self.kept.set(self.kept.get() + 1);
-        let kept = self.path(&format!("kept-{}", self.kept.get()));
         let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
         let elsewhere = pattern.starts_with('|') || pattern.contains('/');
         if elsewhere || std::env::var_os("BACKTRAIL_CORES").is_some_and(|it| it == "gdb") {
+            let kept = self.next_core();
             let mut gdb = self.command("sh");
             gdb.args(["-c", "ulimit -s 512 && exec gdb \"$@\"", "sh", "-nx", "-batch"]);
             gdb.args(["-ex", "set startup-with-shell off"]);
             gdb.args(["-ex", "handle SIGUSR1 nostop noprint pass", "-ex", "run"]);
             gdb.arg("-ex").arg(format!("generate-core-file {}", kept.display()));
-            gdb.arg("--args").arg(self.path(variant)).args(&self.words).args(words);
+            gdb.arg("--args").arg(self.executable(variant)).args(&self.words).args(words);
             gdb.env("STOP_AT", stop.to_string()).stdin(self.input());
             let output = gdb.output().unwrap_or_else(|error| panic!("sh: {error}"));
             let said = String::from_utf8_lossy(&output.stderr);
@@ -141,10 +146,15 @@ impl Program {
         Some(self.take_core())
     }
 
+    /// Where the next core is kept.
+    fn next_core(&self) -> PathBuf {
+        self.kept.set(self.kept.get() + 1);
+        self.path(&format!("kept-{}", self.kept.get()))
+    }
+
     /// The core that the kernel left, under another name.
     fn take_core(&self) -> PathBuf {
-        self.kept.set(self.kept.get() + 1);
-        let kept = self.path(&format!("kept-{}", self.kept.get()));
+        let kept = self.next_core();
         let is_core = |path: &PathBuf| {
             path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("core"))
         };

@@ -110,6 +110,22 @@ fn sizes(rows: &[&Row]) -> Table {
     table
 }
 
+fn autopsies(rows: &[&Row]) -> Table {
+    let titles = ["program", "core MB", "seconds", "MB"];
+    let mut table = vec![titles.map(str::to_owned).to_vec()];
+    for row in rows {
+        let Some(autopsy) = row.autopsy else { continue };
+        let (core, memory) = (autopsy.core as f64 / 1e6, autopsy.memory as f64 / 1e3);
+        table.push(vec![
+            row.name.clone(),
+            format!("{core:.1}"),
+            format!("{:.2}", autopsy.seconds),
+            format!("{memory:.0}"),
+        ]);
+    }
+    table
+}
+
 fn verdicts(rows: &[Row]) -> Table {
     let titles = ["what", "wanted", "measured", ""];
     let mut table = vec![titles.map(str::to_owned).to_vec()];
@@ -134,6 +150,16 @@ fn verdicts(rows: &[Row]) -> Table {
     let note = format!(" ({})", worst.name);
     add("the same, any program", REALISTIC.1, ratio(&worst), note);
     add("instructions, `pt`, on average", PATHS, paths, String::new());
+    let sqlite = rows.iter().find(|row| row.name == "sqlite3").and_then(|row| row.autopsy);
+    if let Some(autopsy) = sqlite {
+        let memory = autopsy.memory as f64 / 1024.0;
+        table.push(vec![
+            "autopsy of sqlite3".to_owned(),
+            "< 5 s, < 1024 MiB".to_owned(),
+            format!("{:.2} s, {memory:.0} MiB", autopsy.seconds),
+            verdict(autopsy.seconds < 5.0 && memory < 1024.0),
+        ]);
+    }
     table
 }
 
@@ -188,6 +214,15 @@ pub fn page(rows: &[Row], missing: &[String]) -> String {
              loaded and can be detached:\n"
         );
         write_table(&mut page, &sizes(&rows));
+        if rows.iter().any(|row| row.autopsy.is_some()) {
+            let _ = writeln!(
+                page,
+                "What it takes to read a core of `full`, which a signal ended in the midst of its \
+                 work (`backtrail autopsy --json`): seconds of processor time, and the greatest \
+                 resident set:\n"
+            );
+            write_table(&mut page, &autopsies(&rows));
+        }
     }
     page.push_str("## Programs\n\n| program | version | does | traced by `realistic` |\n");
     page.push_str("| --- | --- | --- | --- |\n");
@@ -233,6 +268,7 @@ some of the programs, `--levels O2` some of the levels, `--rounds N` says how of
 #[cfg(test)]
 mod tests {
     use super::super::Measured;
+    use super::super::autopsy::Autopsy;
     use super::super::variant::Bytes;
     use super::*;
 
@@ -250,6 +286,7 @@ mod tests {
             level: "-O2".into(),
             version: "1".into(),
             variants: Variant::ALL.map(measured).to_vec(),
+            autopsy: Some(Autopsy { seconds: 0.25, memory: 64_000, core: 3_000_000 }),
         };
         let page = page(&[row], &["sed -O2".into()]);
         assert!(page.contains("Yet to be measured: sed -O2."));
@@ -257,6 +294,7 @@ mod tests {
             page.contains("| instructions, `realistic`, on average | ≤ 2.0 % | 6.0 % | missed |")
         );
         assert!(page.contains("| instructions, `pt`, on average | ≤ 8.0 % | 5.0 % | met |"));
+        assert!(page.contains("| gzip | 3.0 | 0.25 | 64 |"));
         assert!(page.contains("`huft_build`"));
     }
 }
