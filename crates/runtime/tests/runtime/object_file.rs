@@ -39,8 +39,9 @@ fn it_needs_nothing_and_shows_weak_functions() {
     let land = ("__backtrail_land", SymbolKind::Text, true, false);
     let load = ("__backtrail_load", SymbolKind::Text, true, true);
     let log = ("__backtrail_log", SymbolKind::Text, true, false);
+    let note = ("__backtrail_note", SymbolKind::Text, true, true);
     let thread = ("__backtrail_thread", SymbolKind::Tls, true, true);
-    check_symbols(runtime_object(), &[depth, enter, land, load, log, thread]);
+    check_symbols(runtime_object(), &[depth, enter, land, load, log, note, thread]);
     check_symbols(counts_object(), &[enter, load]);
 }
 
