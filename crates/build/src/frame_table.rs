@@ -358,24 +358,32 @@ fn location<'d>(
     let Some(AttributeValue::Exprloc(expression)) = entry.attr_value(gimli::DW_AT_location) else {
         return Ok(None);
     };
-    let first = |bytes: Slice<'d>| -> Result<Operation<Slice<'d>>, gimli::Error> {
-        Operation::parse(&mut bytes.clone(), unit.encoding())
-    };
-    if expression.0.is_empty() {
-        return Ok(None);
-    }
-    Ok(match first(expression.0)? {
-        Operation::RegisterOffset { register, offset, .. } => {
+    let parse = |bytes: Slice<'d>| operations(bytes, unit.encoding());
+    Ok(match parse(expression.0)?[..] {
+        [Operation::RegisterOffset { register, offset, .. }] => {
             Some(Place::Register(register.0, offset))
         }
-        Operation::FrameOffset { offset } => match base {
-            Some(base) if !base.is_empty() => match first(base)? {
-                Operation::Register { register } => Some(Place::Register(register.0, offset)),
-                Operation::CallFrameCFA => Some(Place::FrameAddress(offset)),
-                _ => None,
-            },
+        [Operation::FrameOffset { offset }] => match base.map(parse).transpose()?.as_deref() {
+            Some([Operation::Register { register }]) => Some(Place::Register(register.0, offset)),
+            Some([Operation::CallFrameCFA]) => Some(Place::FrameAddress(offset)),
+            // Where the stack pointer moves while arguments are passed.
+            Some(
+                [Operation::CallFrameCFA, Operation::SignedConstant { value }, Operation::Plus],
+            ) => Some(Place::FrameAddress(offset + value)),
             _ => None,
         },
         _ => None,
     })
+}
+
+/// All of an expression.
+fn operations<'d>(
+    mut bytes: Slice<'d>,
+    encoding: gimli::Encoding,
+) -> Result<Vec<Operation<Slice<'d>>>, gimli::Error> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        found.push(Operation::parse(&mut bytes, encoding)?);
+    }
+    Ok(found)
 }
