@@ -280,14 +280,16 @@ impl Reading<'_> {
             }
             CodeKind::Probe(piece) => {
                 let from = Piece::new(piece as usize);
+                // Words are shifted one after the other, the oldest first: how far that
+                // has come is not known, so what is in the others does not count.
+                let words = words.get(..1).unwrap_or(words);
                 let at = |piece: Piece| {
                     let found = self.way_at(piece, words, Known::Inferred)?;
                     Some(Found { replaces_block: true, ..found })
                 };
                 if let Some(bits) = self.paths.shifts(from) {
-                    // Whether it has been shifted yet is not known, nor how far that
-                    // has come if it takes several instructions.
-                    let [word] = words else { return None };
+                    // Whether it has been shifted yet is not known.
+                    let &[word] = words else { return None };
                     let shifted = self.way_at(from, &[word << bits], Known::Inferred);
                     return match (at(from), shifted) {
                         (Some(as_it_is), None) => Some(as_it_is),

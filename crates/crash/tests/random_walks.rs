@@ -108,15 +108,19 @@ impl Walk<'_> {
         self.frames.recover(&frame).expect("the function is known")
     }
 
-    /// Compares what the record says where a block begins, before its probe has done
-    /// what it does, with the walk, which has entered the block.
+    /// Compares what the record says where a block begins, before its probe has changed
+    /// the first word, with the walk, which has entered the block. The other words are
+    /// about to be shifted.
     fn check_interrupted(&mut self, block: Block) {
         let at = |probe: &Probe| probe.at == Place::Block(block);
         if !self.probes.iter().any(at) {
             return;
         }
         let first = self.function.blocks[block].insts().next().expect("a block is not empty");
+        let words = self.words.borrow().clone();
+        self.words.borrow_mut().iter_mut().skip(1).for_each(|word| *word = self.rng.u64(..));
         let found = self.recover(PROBES + u64::from(self.pieces[first.position()]));
+        *self.words.borrow_mut() = words;
         if found.known == Known::No {
             return;
         }

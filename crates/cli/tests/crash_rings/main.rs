@@ -27,7 +27,8 @@ fn assert_exact(frames: &[Live]) {
     }
 }
 
-const WAYS: [&str; 7] = ["segfault", "abort", "recursion", "loop", "jump", "goto", "callback"];
+const WAYS: [&str; 8] =
+    ["segfault", "abort", "recursion", "loop", "jump", "goto", "callback", "arguments"];
 
 #[test]
 fn crashes_of_c_at_every_level() {
