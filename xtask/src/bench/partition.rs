@@ -155,7 +155,11 @@ pub fn run(options: &Options) -> Result<()> {
             continue;
         }
         terminal::heading(subject.name);
-        let together = if options.every { every() } else { TOGETHER.to_vec() };
+        let together = match options.every {
+            true => every(),
+            false if subject.name == LARGE.name => vec![TIMED],
+            false => TOGETHER.to_vec(),
+        };
         match measure(&workshop, subject, &together) {
             Ok(row) => keep(&workshop, subject, &row)?,
             Err(error) => {
