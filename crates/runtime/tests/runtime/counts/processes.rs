@@ -78,11 +78,14 @@ fn kill_loses_nothing_that_was_counted() {
         let mut child = program.command().stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
         let until = Instant::now() + Duration::from_micros(500 + round * round * 700);
-        let (mut word, mut counted) = ([0; 8], 0);
-        while Instant::now() < until {
+        let mut word = [0; 8];
+        // Not before it has counted anything, however late it is.
+        let mut counted = loop {
             output.read_exact(&mut word).unwrap();
-            counted = u64::from_le_bytes(word);
-        }
+            if Instant::now() >= until {
+                break u64::from_le_bytes(word);
+            }
+        };
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         let mut rest = Vec::new();
