@@ -99,11 +99,14 @@ fn kill_loses_nothing_that_was_logged() {
         let mut child = program.command().stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
         let until = Instant::now() + Duration::from_micros(500 + round * round * 700);
-        let (mut word, mut logged) = ([0; 8], 0);
-        while Instant::now() < until {
+        let mut word = [0; 8];
+        // Not before it has logged anything, however late it is.
+        let mut logged = loop {
             output.read_exact(&mut word).unwrap();
-            logged = u64::from_le_bytes(word);
-        }
+            if Instant::now() >= until {
+                break u64::from_le_bytes(word);
+            }
+        };
         child.kill().unwrap();
         let status = child.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
