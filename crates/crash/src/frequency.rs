@@ -10,53 +10,24 @@
 //! without the edges to its head, and so on (Steensgaard, 1993). Cost: edges times
 //! depth.
 
-use backtrail_graph::{Components, DepthFirst, Digraph, EdgeKind, Index};
-use backtrail_ir::{Function, Op};
-use backtrail_profile::function_graph::{FunctionGraph, Leave, Piece};
+use backtrail_graph::{Components, DepthFirst, Digraph, Index};
+use backtrail_ir::Function;
+use backtrail_profile::frequency::guess_with;
+use backtrail_profile::function_graph::{FunctionGraph, Piece};
 
 pub use backtrail_profile::frequency::GUESSED_ENTRIES;
 
-/// How often a loop is thought to run.
-const LOOP: f64 = 8.0;
-/// The share of an edge out of the innermost loop against one that stays, and of an
-/// edge to where the program ends or unwinds against any other.
+/// The share of an edge out of the innermost loop against one that stays.
 const OUT: f64 = 0.14;
-const COLD: f64 = 0.002;
 /// Deeper loops count as this deep.
 const DEEPEST: usize = 12;
 
 /// A guess for each edge of `graph`, by number; an edge that is reached is at
 /// least 1.
 pub fn guess_frequencies(function: &Function, graph: &FunctionGraph) -> Vec<u64> {
-    let flow = &graph.flow;
-    let search = DepthFirst::new(flow, graph.entry());
-    let loops = Loops::new(flow, &search);
-    let cold = cold_pieces(function, graph, search.postorder());
-    let mut arriving = vec![0.0f64; flow.node_count()];
-    let mut guesses = vec![0u64; flow.edge_count()];
-    arriving[graph.entry().position()] = 1.0;
-    let mut is_head = vec![false; flow.node_count()];
-    for edge in search.retreating_edges() {
-        is_head[flow.target(edge).position()] = true;
-    }
-    for piece in search.reverse_postorder() {
-        let here = arriving[piece.position()] * if is_head[piece.position()] { LOOP } else { 1.0 };
-        let share = |target: Piece| {
-            let stays = if loops.leaves(piece, target) { OUT } else { 1.0 };
-            stays * if cold[target.position()] { COLD } else { 1.0 }
-        };
-        let edges = flow.out_edges(piece);
-        let total: f64 = edges.iter().map(|&edge| share(flow.target(edge))).sum();
-        for &edge in edges {
-            let target = flow.target(edge);
-            let taken = here * share(target) / total;
-            guesses[edge.position()] = ((taken * GUESSED_ENTRIES as f64) as u64).clamp(1, 1 << 50);
-            if search.kind(edge) != EdgeKind::Retreating {
-                arriving[target.position()] += taken;
-            }
-        }
-    }
-    guesses
+    let search = DepthFirst::new(&graph.flow, graph.entry());
+    let loops = Loops::new(&graph.flow, &search);
+    guess_with(function, graph, &search, OUT, &|from, to| loops.leaves(from, to))
 }
 
 /// The loops of a graph, each within another or none.
@@ -109,23 +80,6 @@ impl Loops {
         }
         here.is_none()
     }
-}
-
-/// Pieces from which every way ends in a call that does not return, or that
-/// exceptions lead to.
-fn cold_pieces(function: &Function, graph: &FunctionGraph, postorder: &[Piece]) -> Vec<bool> {
-    let mut cold = vec![false; graph.flow.node_count()];
-    for &piece in postorder {
-        let data = graph.pieces[piece];
-        let is_pad = function.blocks[data.block].landing_pad;
-        let dead_end = match data.leave {
-            Some(Leave::Call(_)) => true,
-            Some(Leave::Function(inst)) => matches!(function.insts[inst].op, Op::Unreachable),
-            None => graph.flow.successors(piece).all(|next| cold[next.position()]),
-        };
-        cold[piece.position()] = is_pad || dead_end;
-    }
-    cold
 }
 
 #[cfg(test)]

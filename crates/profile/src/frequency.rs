@@ -25,8 +25,24 @@ pub const GUESSED_ENTRIES: u64 = 65536;
 /// least 1.
 pub fn guess_frequencies(function: &Function, graph: &FunctionGraph) -> Vec<u64> {
     let flow = &graph.flow;
-    let search = DepthFirst::new(flow, graph.entry());
     let components = Components::new(flow);
+    let leaves_loop = |from: Piece, to: Piece| {
+        is_in_loop(flow, &components, from) && components.of(from) != components.of(to)
+    };
+    let search = DepthFirst::new(flow, graph.entry());
+    guess_with(function, graph, &search, OUT, &leaves_loop)
+}
+
+/// The same by another notion of loops: `leaves_loop` says of an edge's ends whether
+/// it leaves one, and has then the share `out`. `search` is from the entry.
+pub fn guess_with(
+    function: &Function,
+    graph: &FunctionGraph,
+    search: &DepthFirst<Piece>,
+    out: f64,
+    leaves_loop: &dyn Fn(Piece, Piece) -> bool,
+) -> Vec<u64> {
+    let flow = &graph.flow;
     let cold = cold_pieces(function, graph, search.postorder());
     let mut arriving = vec![0.0f64; flow.node_count()];
     let mut guesses = vec![0u64; flow.edge_count()];
@@ -39,9 +55,8 @@ pub fn guess_frequencies(function: &Function, graph: &FunctionGraph) -> Vec<u64>
     for &piece in search.postorder().iter().rev() {
         let here = arriving[piece.position()] * if is_head[piece.position()] { LOOP } else { 1.0 };
         let share = |target: Piece| {
-            let leaves_loop = is_in_loop(flow, &components, piece)
-                && components.of(piece) != components.of(target);
-            (if leaves_loop { OUT } else { 1.0 }) * if cold[target.position()] { COLD } else { 1.0 }
+            let stays = if leaves_loop(piece, target) { out } else { 1.0 };
+            stays * if cold[target.position()] { COLD } else { 1.0 }
         };
         let edges = flow.out_edges(piece);
         let total: f64 = edges.iter().map(|&edge| share(flow.target(edge))).sum();
