@@ -18,7 +18,7 @@
 //!
 //! A ring of numbers and an index was tried first: the end of a path took four to
 //! six instructions and the entry of a function two. Here the end of a path takes
-//! one, if the record has one word, and three for two; the entry takes one or none.
+//! one, if the record has one word, and five for two; the entry takes one or none.
 
 /// Bytes of a word.
 pub const WORD_BYTES: u64 = 8;
