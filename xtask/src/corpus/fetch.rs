@@ -32,7 +32,9 @@ impl Archive {
         let description = match self.find(package)? {
             Some(found) => found,
             None => {
-                self.download(package)?;
+                if let Err(error) = self.download(package) {
+                    return self.unpack_upstream(package, to).context(error);
+                }
                 self.find(package)?
                     .with_context(|| format!("apt-get source {package} left no .dsc file"))?
             }
@@ -44,13 +46,40 @@ impl Archive {
         Ok(name.rsplit('_').next().unwrap_or_default().to_owned())
     }
 
+    /// The same of what its authors published, without Debian's changes: some
+    /// mirrors have only that. The version says so.
+    fn unpack_upstream(&self, package: &str, to: &Path) -> Result<String> {
+        // What came of the package is not all of it.
+        if let Some(description) = self.find(package)? {
+            std::fs::remove_file(description)?;
+        }
+        let mut source = self.apt_get();
+        source.args(["source", "--download-only", "--tar-only", package]);
+        command::output(source.current_dir(self.downloads()))?;
+        let archive = self
+            .find_file(package, |name| name.contains(".orig.tar."))?
+            .with_context(|| format!("apt-get source {package} left no archive"))?;
+        std::fs::create_dir_all(to)?;
+        let mut unpack = Command::new("tar");
+        unpack.args(["--strip-components=1", "--extract", "--file"]).arg(&archive);
+        command::output(unpack.arg("--directory").arg(to))?;
+        let name = archive.file_name().unwrap_or_default().to_string_lossy();
+        let version = name.rsplit('_').next().and_then(|it| it.split(".orig").next());
+        Ok(format!("{}, not changed by Debian", version.unwrap_or_default()))
+    }
+
     /// The description of a package that is already here.
     fn find(&self, package: &str) -> Result<Option<PathBuf>> {
+        self.find_file(package, |name| name.ends_with(".dsc"))
+    }
+
+    /// A file of a package that is already here.
+    fn find_file(&self, package: &str, is_it: fn(&str) -> bool) -> Result<Option<PathBuf>> {
         let prefix = format!("{package}_");
         for entry in std::fs::read_dir(self.downloads())? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with(&prefix) && name.ends_with(".dsc") {
+            if name.starts_with(&prefix) && is_it(&name) {
                 return Ok(Some(path));
             }
         }

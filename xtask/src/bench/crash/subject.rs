@@ -17,7 +17,8 @@ pub struct Traced {
 }
 
 /// The programs of the page, in its order.
-pub const NAMES: [&str; 7] = ["gzip", "sed", "grep", "flex", "bzip2", "lua5.4", "sqlite3"];
+pub const NAMES: [&str; 8] =
+    ["gzip", "sed", "grep", "flex", "bzip2", "lua5.4", "sqlite3", "ccrypt"];
 
 /// Levels of optimisation, in the order in which they are measured.
 pub const LEVELS: [&str; 2] = ["-O2", "-O0"];
@@ -36,10 +37,26 @@ static GREP: Subject = Subject {
 
 const GREP_WORDS: &[&str] = &["-nE", r"\b([a-z])[a-z]*\1\b|[0-9]{3,}"];
 
+static CCRYPT: Subject = Subject {
+    name: "ccrypt",
+    package: "ccrypt",
+    prepare: "./configure --quiet --disable-nls --disable-emacs",
+    build: r#"make -C src -j$JOBS CC="$CC" CFLAGS="$CFLAGS" $AUTOTOOLS ccrypt"#,
+    executable: "src/ccrypt",
+    // What it encrypts is another thing each time.
+    does: "decrypts such a mix, with whatever key",
+    timed: Work { arguments: CCRYPT_WORDS, input: Input::Mixed(1, 60_000_000) },
+    counted: Work { arguments: CCRYPT_WORDS, input: Input::Mixed(2, 2_000_000) },
+    training: Work { arguments: CCRYPT_WORDS, input: Input::Mixed(3, 4_000_000) },
+};
+
+const CCRYPT_WORDS: &[&str] = &["--decrypt", "--mismatch", "--key", "secret"];
+
 /// A program by name.
 pub fn find(name: &str) -> Option<Traced> {
     let subject = match name {
         "grep" => Some(&GREP),
+        "ccrypt" => Some(&CCRYPT),
         _ => SUBJECTS.iter().find(|it| it.name == name),
     };
     let functions: &[&str] = match name {
@@ -50,6 +67,7 @@ pub fn find(name: &str) -> Option<Traced> {
         "bzip2" => &BZIP2,
         "lua5.4" => &LUA,
         "sqlite3" => &SQLITE,
+        "ccrypt" => &CCRYPT_FUNCTIONS,
         _ => return None,
     };
     Some(Traced { subject: subject?, functions })
@@ -103,6 +121,14 @@ const SQLITE: [&str; 20] = [
     "sqlite3RunParser", "yy_reduce", "sqlite3Select", "sqlite3WhereBegin", "resolveExprStep",
     "sqlite3ResolveExprNames", "sqlite3ExprCodeTarget", "sqlite3Insert", "sqlite3Update",
     "multiSelect",
+];
+
+#[rustfmt::skip]
+const CCRYPT_FUNCTIONS: [&str; 18] = [
+    "main", "read_commandline", "traverse_toplevel", "traverse_files", "traverse_file",
+    "file_action", "action_cat", "action_cat_stdin", "action_overwrite", "ccencrypt_streams",
+    "ccdecrypt_streams", "streamhandler", "filehandler", "ccdecrypt_multi_init", "ccdecrypt",
+    "ccencrypt", "keychange", "unixcrypt",
 ];
 
 #[cfg(test)]
