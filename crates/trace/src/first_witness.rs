@@ -28,6 +28,7 @@
 use std::collections::VecDeque;
 
 use backtrail_graph::Index;
+use fixedbitset::FixedBitSet;
 
 use crate::bit_rows::{self, BitRows, Word};
 use crate::distribution::{Profile, Witness};
@@ -44,6 +45,10 @@ pub struct FirstWitnesses {
     within: BitRows,
     /// By routine: what follows at its return. Bits as above, never PASS.
     after: BitRows,
+    /// By way: whether its activation can return without a witness.
+    passes: FixedBitSet,
+    /// Whether there is a way on which the run can end without a witness.
+    ends: bool,
 }
 
 impl FirstWitnesses {
@@ -73,6 +78,16 @@ impl FirstWitnesses {
     /// What can follow when `routine` returns.
     pub(crate) fn after(&self, routine: Routine) -> &[Word] {
         self.after.row(routine.position())
+    }
+
+    /// Whether the activation can return without a witness when `way` is taken.
+    pub(crate) fn can_return(&self, way: Way) -> bool {
+        self.passes.contains(way.position())
+    }
+
+    /// Whether the run can end without a witness after any way at all.
+    pub(crate) fn can_end_anywhere(&self) -> bool {
+        self.ends
     }
 
     /// Whether `witness` can be the next one when `way` is taken.
@@ -254,6 +269,8 @@ impl<'a> Computation<'a> {
         let after = self.solve_returns();
         let icfg = self.icfg;
         let mut rows = BitRows::new(icfg.ways().len());
+        let mut passes = FixedBitSet::with_capacity(icfg.ways().len());
+        let mut ends = false;
         for (way, data) in icfg.ways().iter() {
             let row = rows.row_mut(way.position());
             self.add_way(way, row);
@@ -261,12 +278,14 @@ impl<'a> Computation<'a> {
                 bit_rows::remove(row, self.pass());
                 let routine = icfg.nodes()[data.from].routine;
                 bit_rows::unite(row, after.row(routine.position()));
+                passes.insert(way.position());
             }
+            ends |= bit_rows::contains(row, self.end());
         }
         let mut within = BitRows::new(icfg.routines().len());
         for routine in icfg.routines().indices() {
             within.row_mut(routine.position()).extend_from_slice(self.entry_row(routine));
         }
-        FirstWitnesses { rows, witnesses: self.end(), within, after }
+        FirstWitnesses { rows, witnesses: self.end(), within, after, passes, ends }
     }
 }

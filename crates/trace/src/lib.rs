@@ -74,6 +74,7 @@ pub mod call_tree;
 pub mod distribution;
 pub mod file;
 pub mod first_witness;
+mod folding;
 pub mod icfg;
 pub mod lower_bound;
 pub mod machine_graph;

@@ -3,8 +3,8 @@
 //! The cost of a run is how often its witnesses are passed; the cost of a plan is
 //! that of its worst run. To find the cheapest plan is NP-complete, so this is
 //! greedy: pairs of ways that have to be told apart are the work, grouped into
-//! *jobs* by the [`Strategy`]; each job, heaviest first, goes to the run that is
-//! least loaded with it, and the witnesses that run needs in addition are
+//! *jobs* by the [`Strategy`]; each job, heaviest first, goes to the run where it
+//! adds least to the sum of the squares of all loads, and the witnesses that run needs in addition are
 //! computed from those it has (`separation`). With a limit of witnesses
 //! per profile, a run is several profiles, each of them an execution of its own.
 //!
@@ -24,7 +24,7 @@ use fixedbitset::FixedBitSet;
 use crate::Error;
 use crate::distribution::{Costs, Profile};
 use crate::icfg::{Icfg, Node, Place, Routine, WayKind};
-use crate::realizability::{Analysis, Conflict, pairs};
+use crate::realizability::{Analysis, Conflict, Trial, pairs};
 use crate::separation::{Draft, separate, witnesses_of_ways};
 use crate::witness_tree;
 
@@ -63,8 +63,8 @@ pub struct Options {
     pub strategy: Strategy,
     /// The most witnesses of a profile, those not counted that every profile has.
     pub limit: Option<usize>,
-    /// How many witnesses may be tried to be taken out at the end. Each costs as
-    /// much as computing first witnesses.
+    /// How many witnesses may be tried to be taken out at the end, of those that are
+    /// not plainly needed. Each costs as much as computing first witnesses.
     pub trials: usize,
 }
 
@@ -254,23 +254,35 @@ impl<'a> Planner<'a> {
         places.iter().map(|&place| self.costs.weight(place)).sum()
     }
 
+    /// How much worse it is that a run which costs `load` costs `added` more: the
+    /// rise of its square, so that runs are balanced, and witnesses that serve twice
+    /// are preferred all the same.
+    fn rise(load: u64, added: u64) -> u128 {
+        let (load, added) = (u128::from(load), u128::from(added));
+        added * (2 * load + added)
+    }
+
     fn room(&self, draft: &Draft) -> usize {
         let used = draft.len() - self.empty.len();
         self.options.limit.map_or(usize::MAX, |limit| limit.saturating_sub(used))
     }
 
-    /// Puts a job into the run that is least loaded with it.
+    /// Puts a job into the run where it is cheapest.
     fn assign(&mut self, job: &[Conflict]) -> Result<(), Error> {
-        let mut best: Option<(u64, usize, Vec<Place>)> = None;
+        let mut best: Option<(u128, usize, Vec<Place>)> = None;
         for number in 0..self.drafts.len() {
             let draft = &self.drafts[number];
             if self.room(draft) == 0 {
                 continue;
             }
             let added = separate(self.icfg, self.costs, draft, job);
-            let load = self.loads[self.runs[number]] + self.cost(&added);
-            if added.len() <= self.room(draft) && best.as_ref().is_none_or(|best| load < best.0) {
-                best = Some((load, number, added));
+            // What is told apart already costs nothing anywhere.
+            if added.is_empty() {
+                return Ok(());
+            }
+            let rise = Self::rise(self.loads[self.runs[number]], self.cost(&added));
+            if added.len() <= self.room(draft) && best.as_ref().is_none_or(|best| rise < best.0) {
+                best = Some((rise, number, added));
             }
         }
         if let Some((_, number, added)) = best {
@@ -394,16 +406,26 @@ impl<'a> Planner<'a> {
         candidates.sort_by_key(|&(weight, ..)| std::cmp::Reverse(weight));
         let mut profiles = self.profiles();
         let mut analysis = self.analysis();
-        for (_, number, place) in candidates.into_iter().take(self.options.trials) {
+        let mut left = self.options.trials;
+        let icfg = self.icfg;
+        for (_, number, place) in candidates {
+            let Some(witness) = profiles[number].witness(place).filter(|_| left > 0) else {
+                continue;
+            };
             self.drafts[number].chosen.set(place.position(), false);
-            let smaller = self.drafts[number].chosen.ones().map(Place::new);
-            let before = std::mem::replace(&mut profiles[number], Profile::new(self.icfg, smaller));
-            let kept = analysis.clone();
-            analysis.update(&profiles, number);
-            if !analysis.is_realizable() {
-                self.drafts[number].chosen.insert(place.position());
-                profiles[number] = before;
-                analysis = kept;
+            let fewer = Profile::new(icfg, self.drafts[number].chosen.ones().map(Place::new));
+            let before = std::mem::replace(&mut profiles[number], fewer);
+            let union = || {
+                let all = profiles.iter().flat_map(|profile| profile.places()).copied();
+                Profile::new(icfg, all)
+            };
+            match analysis.take_out(number, witness, place, &profiles[number], union) {
+                Trial::TakenOut => left -= 1,
+                outcome => {
+                    left -= usize::from(outcome == Trial::Missed);
+                    self.drafts[number].chosen.insert(place.position());
+                    profiles[number] = before;
+                }
             }
         }
         for draft in &mut self.drafts {

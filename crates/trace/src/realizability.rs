@@ -22,9 +22,9 @@
 use backtrail_graph::Index;
 
 use crate::bit_rows;
-use crate::distribution::Profile;
+use crate::distribution::{Profile, Witness};
 use crate::first_witness::FirstWitnesses;
-use crate::icfg::{Icfg, Node, Way};
+use crate::icfg::{Icfg, Node, Place, PlaceKind, Way, WayKind};
 
 /// Two ways of a predicate that cannot always be told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,17 @@ pub enum Decision {
     Profile(u32),
     /// By any profile, and by whether the run ends, when all are at their end.
     End,
+}
+
+/// What became of a witness that was tried to be taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trial {
+    /// It is plainly needed.
+    Needed,
+    /// Without it, two ways were alike; it is in again.
+    Missed,
+    /// It is out.
+    TakenOut,
 }
 
 /// A distribution with all that is known of it.
@@ -85,6 +96,93 @@ impl<'a> Analysis<'a> {
             self.firsts[changed] = firsts;
         }
         self.union = Self::compute_union(self.icfg, profiles);
+    }
+
+    /// Takes witness `witness` out of profile `number`, leaving the witnesses
+    /// `fewer`, if every execution can still be put together.
+    pub(crate) fn take_out(
+        &mut self,
+        number: usize,
+        witness: Witness,
+        place: Place,
+        fewer: &Profile,
+        union: impl FnOnce() -> Profile,
+    ) -> Trial {
+        // Only where it was a first witness, something changes.
+        let concerned: Vec<Node> = {
+            let firsts = &self.firsts[number];
+            let sees = |node: Node| self.icfg.ways_of(node).any(|it| firsts.contains(it, witness));
+            self.icfg.predicates().filter(|&node| sees(node)).collect()
+        };
+        if self.is_needed(number, witness, place, &concerned) {
+            return Trial::Needed;
+        }
+        let firsts = FirstWitnesses::new(self.icfg, fewer);
+        let before = std::mem::replace(&mut self.firsts[number], firsts);
+        let counts_ends = self.firsts.iter().all(FirstWitnesses::can_end_anywhere);
+        let union_before = counts_ends.then(|| {
+            let union = FirstWitnesses::new(self.icfg, &union());
+            std::mem::replace(&mut self.union, union)
+        });
+        let is_decided = |&node: &Node| {
+            self.is_decided_by_one(node)
+                || pairs(self.icfg, node).all(|it| self.decision(it.one, it.other).is_some())
+        };
+        // How a run ends is not a matter of one place.
+        let holds = match counts_ends {
+            true => self.is_realizable(),
+            false => concerned.iter().all(is_decided),
+        };
+        if !holds {
+            self.firsts[number] = before;
+            if let Some(union) = union_before {
+                self.union = union;
+            }
+            return Trial::Missed;
+        }
+        Trial::TakenOut
+    }
+
+    /// Whether it is plain that a witness of a profile cannot be missed: what
+    /// follows it can follow another way of a predicate as well, that nothing else
+    /// tells from a way on which it is met first.
+    fn is_needed(&self, number: usize, witness: Witness, place: Place, concerned: &[Node]) -> bool {
+        let firsts = &self.firsts[number];
+        // What follows in the same activation, and wherever it returns to.
+        let (mut within, mut anywhere) = (Vec::new(), Vec::new());
+        let mut follow = |way: Way| {
+            bit_rows::unite(&mut anywhere, firsts.row(way));
+            if !firsts.can_return(way) {
+                bit_rows::unite(&mut within, firsts.row(way));
+            }
+        };
+        let node = match self.icfg.place(place) {
+            PlaceKind::Node(node) => node,
+            PlaceKind::Way(way) => match self.icfg.ways()[way].kind {
+                WayKind::Step(to) => to,
+                _ => return false,
+            },
+        };
+        let routine = self.icfg.routine_of_place(place);
+        self.icfg.ways_of(node).for_each(&mut follow);
+        bit_rows::remove(&mut within, witness.position());
+        bit_rows::remove(&mut anywhere, witness.position());
+        concerned.iter().any(|&node| {
+            let is_near = self.icfg.nodes()[node].routine == routine;
+            let next = if is_near { &anywhere } else { &within };
+            let (with, without): (Vec<Way>, Vec<Way>) =
+                self.icfg.ways_of(node).partition(|&way| firsts.contains(way, witness));
+            without.iter().any(|&other| {
+                !bit_rows::are_disjoint(next, firsts.row(other))
+                    && with.iter().any(|&one| {
+                        let decides = |(it, firsts): (usize, &FirstWitnesses)| {
+                            it != number && firsts.are_disjoint(one, other)
+                        };
+                        !self.firsts.iter().enumerate().any(decides)
+                            && !self.firsts.iter().all(FirstWitnesses::can_end_anywhere)
+                    })
+            })
+        })
     }
 
     /// The first witnesses, by profile.

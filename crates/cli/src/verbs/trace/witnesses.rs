@@ -38,7 +38,7 @@ use crate::verbs::profile::recorded_nothing;
 /// How many witnesses may be tried to be left out, where graphs are so small that
 /// it takes no time.
 const TRIALS: usize = 200;
-pub const SMALL: usize = 3000;
+pub const SMALL: usize = 10_000;
 
 /// Plans, runs and puts the trace together.
 pub fn collect(
