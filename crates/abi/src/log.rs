@@ -15,7 +15,25 @@
 //!
 //! - [`PROCESS_FILE`]: a [`ProcessHeader`], then a [`Registration`] per unit;
 //! - `thread-TID-N` ([`THREAD_FILE_PREFIX`]): a [`ThreadHeader`], then events of
-//!   four bytes each; `N` is [`ThreadHeader::ordinal`].
+//!   four bytes each; `N` is [`ThreadHeader::ordinal`]. Behind the first [`SEGMENT`]
+//!   bytes come segments of that size, each with a [`SegmentHeader`] before its
+//!   events;
+//! - `packed-TID-N` ([`PACKED_FILE_PREFIX`]), if somebody packed while the program
+//!   ran: events of segments that were full, compressed, a [`PackedHeader`] before
+//!   each.
+//!
+//! # Segments
+//! A thread fills one segment after the other. [`SegmentHeader::sequence`] says in
+//! which order. When all slots of a segment are filled, its state becomes [`FULL`]:
+//! from then on the thread leaves it alone until it is [`FREE`]. Whoever runs the
+//! program may pack a full segment: append its events to the packed file, zero them,
+//! and then make it free. The thread takes a free segment if there is one, and
+//! extends the file if there is none: it never waits. So what is logged is in the
+//! file or in the packed file at any moment, for a moment in both, and whoever is
+//! stopped loses nothing; without a packer the file just grows. A segment that the
+//! thread will not take again has [`SegmentHeader::left`] set, and may become a hole
+//! once it is packed; holes, and segments that were made and not taken, have sequence
+//! number 0. Files are extended by more than a segment at a time.
 //!
 //! All numbers are little-endian. Event 0 means "nothing yet": a file is
 //! allocated ahead of what is written, so the zeros at its end are not events.
@@ -39,19 +57,15 @@ pub const LAND_FUNCTION: &str = "__backtrail_land";
 ///
 /// ```text
 /// uint64_t word;        // STATE_WORD
-/// char *ends[];         // STATE_ENDS
 /// ```
 ///
-/// Adding 4 to `word` in one instruction takes a slot, if what it was has a lower
-/// half that is negative: so far before the end of a window, whose number is the
-/// upper half. Otherwise they call [`NOTE_FUNCTION`].
+/// Adding 4 to `word` in one instruction takes the slot at the address that it was,
+/// if that has the bit [`SEGMENT`]; memory that is logged to ends where that bit
+/// changes. Otherwise they call [`NOTE_FUNCTION`].
 pub const THREAD_VARIABLE: &str = "__backtrail_thread";
 
 /// See [`THREAD_VARIABLE`].
 pub const STATE_WORD: usize = 0;
-
-/// See [`THREAD_VARIABLE`].
-pub const STATE_ENDS: usize = 8;
 
 /// `void __backtrail_note(uint32_t event)`, hidden: logs an event when a probe
 /// cannot. It changes no register but the flags.
@@ -76,8 +90,9 @@ pub const DEPTHS: u32 = 1 << 16;
 pub const DIR_VARIABLE: &str = "BACKTRAIL_DIR";
 
 /// The environment variable that says how many bytes the logs of a process may
-/// take, in decimal; none or 0 is no bound. What is in [`ProcessHeader`]'s file does
-/// not count.
+/// take, in decimal; none or 0 is no bound: the lengths of threads' files and
+/// [`ProcessHeader::packed_kibibytes`]. What is in [`ProcessHeader`]'s file does not
+/// count.
 pub const DISK_VARIABLE: &str = "BACKTRAIL_DISK";
 
 /// The folder for records when nothing else is said.
@@ -88,6 +103,9 @@ pub const PROCESS_FILE: &str = "process";
 
 /// How the names of thread files begin.
 pub const THREAD_FILE_PREFIX: &str = "thread-";
+
+/// How the names of files begin that hold packed segments of a thread.
+pub const PACKED_FILE_PREFIX: &str = "packed-";
 
 /// The first bytes of the per-process file.
 pub const PROCESS_MAGIC: [u8; 8] = *b"BTPROC\x01\n";
@@ -134,8 +152,8 @@ pub struct ProcessHeader {
     pub error: u32,
     /// How many [`Registration`]s follow.
     pub registrations: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// What packed files of its threads take; written by whoever packs.
+    pub packed_kibibytes: u32,
     /// The executable, as the kernel names it, ended by a zero.
     pub executable: [u8; PATH_BYTES],
 }
@@ -211,6 +229,82 @@ pub const FIRST_THREAD_LENGTH: u64 = 4 << 10;
 /// The most a thread's file grows by at once.
 pub const LARGEST_GROWTH: u64 = 16 << 20;
 
+/// The size of a segment: small enough for caches when a few are in use. A power of
+/// two.
+pub const SEGMENT: u64 = 256 << 10;
+
+/// [`SegmentHeader::state`]: not in use, and all slots are zero.
+pub const FREE: u32 = 0;
+
+/// [`SegmentHeader::state`]: a thread logs there, or may still fill a slot.
+pub const USED: u32 = 1;
+
+/// [`SegmentHeader::state`]: all slots are filled.
+pub const FULL: u32 = 2;
+
+/// The start of each segment.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentHeader {
+    /// The how manieth segment of its thread it is, from 1; 0: it never was one.
+    pub sequence: u64,
+    /// [`FREE`], [`USED`] or [`FULL`].
+    pub state: u32,
+    /// Not 0: the thread will not take it again.
+    pub left: u32,
+}
+
+impl SegmentHeader {
+    /// Bytes of a header in a file.
+    pub const BYTES: usize = size_of::<Self>();
+
+    /// Where the state is in a header.
+    pub const STATE_OFFSET: usize = core::mem::offset_of!(Self, state);
+
+    /// Reads a header.
+    pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
+        let mut fields = Fields(bytes);
+        Self {
+            sequence: u64::from_le_bytes(fields.take()),
+            state: fields.number(),
+            left: fields.number(),
+        }
+    }
+}
+
+/// Bytes of events in a segment.
+pub const SEGMENT_EVENTS: usize = SEGMENT as usize - SegmentHeader::BYTES;
+
+/// What is before each packed segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedHeader {
+    /// The segment's.
+    pub sequence: u64,
+    /// How many bytes follow: a zstd frame, or, if they are [`SEGMENT_EVENTS`], the
+    /// events as they are.
+    pub bytes: u32,
+}
+
+impl PackedHeader {
+    /// Bytes of a header in a file.
+    pub const BYTES: usize = 12;
+
+    /// Reads a header.
+    pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
+        let mut fields = Fields(bytes);
+        Self { sequence: u64::from_le_bytes(fields.take()), bytes: fields.number() }
+    }
+
+    /// The header as it is in a file.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (sequence, length) = bytes.split_at_mut(8);
+        sequence.copy_from_slice(&self.sequence.to_le_bytes());
+        length.copy_from_slice(&self.bytes.to_le_bytes());
+        bytes
+    }
+}
+
 /// The length a thread's file of `length` bytes grows to: it doubles, so that a
 /// short thread costs a page and a long one few system calls.
 pub const fn next_thread_length(length: u64) -> u64 {
@@ -229,6 +323,22 @@ pub const fn is_thread_length(length: u64) -> bool {
         length == 0 || (length >= FIRST_THREAD_LENGTH && length.is_power_of_two())
     } else {
         length.is_multiple_of(LARGEST_GROWTH)
+    }
+}
+
+/// Where memory ends that a thread logs to, if it begins at `start` in its file: small
+/// at first, then a segment.
+pub const fn window_end(start: u64) -> u64 {
+    if start < SEGMENT { next_thread_length(start) } else { start.saturating_add(SEGMENT) }
+}
+
+/// Whether the events of a thread and its header can be so many bytes, without the
+/// headers of segments, if nothing has cut them.
+pub const fn is_log_length(length: u64) -> bool {
+    if length < SEGMENT {
+        is_thread_length(length)
+    } else {
+        (length - SEGMENT).is_multiple_of(SEGMENT_EVENTS as u64)
     }
 }
 
@@ -300,7 +410,7 @@ impl ProcessHeader {
             incomplete: fields.number(),
             error: fields.number(),
             registrations: fields.number(),
-            reserved: fields.number(),
+            packed_kibibytes: fields.number(),
             executable: fields.take(),
         })
     }

@@ -5,6 +5,7 @@ pub mod plan;
 pub mod trace;
 pub mod tune;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -56,6 +57,16 @@ pub enum Command {
     Instrument(Instrument),
     /// Run a program and keep which blocks it executed, in order.
     Trace(trace::Trace),
+    /// Run a variant that logs, pack its logs in $BACKTRAIL_DIR meanwhile, and tell on
+    /// standard error how much processor time it took.
+    #[command(hide = true)]
+    Run {
+        /// The variant.
+        variant: PathBuf,
+        /// Its own arguments.
+        #[arg(last = true)]
+        arguments: Vec<OsString>,
+    },
     /// Walk a trace, or the blocks that a run logged.
     Show(Show),
     /// Run a program and count its paths.

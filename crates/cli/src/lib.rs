@@ -81,6 +81,7 @@ fn run(line: Line) -> anyhow::Result<u8> {
         Command::Info(args) => verbs::info::run(&args),
         Command::Instrument(args) => verbs::instrument::run(&args, line.quiet),
         Command::Trace(args) => verbs::trace::run(&args, line.quiet),
+        Command::Run { variant, arguments } => verbs::run::run(&variant, &arguments),
         Command::Show(args) => verbs::show::run(&args),
         Command::Profile(args) => verbs::profile::run(&args, line.quiet),
         Command::Plan(args) => verbs::plan::run(&args),

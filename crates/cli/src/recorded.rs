@@ -1,8 +1,6 @@
 //! The profile in a folder of records: of counters, or of block logs.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
@@ -22,7 +20,7 @@ use backtrail_profile::model::Profile;
 use backtrail_profile::partition::copies::CopyDecoder;
 use backtrail_profile::skeleton::Module;
 use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, plan_module};
-use backtrail_trace::block_log::{Events, Process, ProgramMap};
+use backtrail_trace::block_log::{Events, Process, ProgramMap, ThreadLog};
 
 use crate::exit::{Diverged, Unreadable};
 
@@ -322,9 +320,8 @@ fn from_logs(
             let unreadable = |error: backtrail_trace::Error| {
                 Unreadable(format!("{}: {error}", file.path.display()))
             };
-            let input = File::open(&file.path).map_err(Error::read(&file.path))?;
-            let mut events = Events::new(&process, BufReader::with_capacity(1 << 20, input))
-                .map_err(unreadable)?;
+            let input = ThreadLog::open(&file.path).map_err(Error::read(&file.path))?;
+            let mut events = Events::new(&process, input).map_err(unreadable)?;
             let steps = events.by_ref().map(|event| {
                 let step = map.step(&event?)?;
                 Ok((step.unit, step.func, step.block))

@@ -12,6 +12,7 @@ pub mod instrument;
 pub mod paths;
 pub mod plan;
 pub mod profile;
+pub mod run;
 pub mod show;
 pub mod trace;
 pub mod tune;

@@ -8,6 +8,7 @@
 pub mod copies;
 pub mod counts;
 pub mod local;
+pub mod packing;
 pub mod records;
 
 use std::path::PathBuf;

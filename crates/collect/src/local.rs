@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
 use nix::sys::signal::{self, Signal};
+use nix::sys::time::TimeVal;
 
 use crate::Error;
 
@@ -38,6 +39,14 @@ pub fn run(run: &Run<'_>) -> Result<ExitStatus, Error> {
     let _ = blocked.thread_block();
     let status = child.wait().map_err(failed)?;
     Ok(status)
+}
+
+/// Processor time of processes that this one has waited for, in user mode and in the
+/// kernel.
+pub fn child_seconds() -> (f64, f64) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return (0.0, 0.0) };
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    (seconds(usage.user_time()), seconds(usage.system_time()))
 }
 
 /// Ends this process by a signal, as the program ended.

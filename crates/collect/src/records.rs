@@ -1,5 +1,5 @@
 //! The folder of records: one folder per process, in it one file per thread that
-//! logged, or per copy of a module's counters.
+//! logged (and one of what was packed of it), or per copy of a module's counters.
 //!
 //! The layout is that of [`backtrail_abi::log`] and [`backtrail_abi::counts`]. Whatever else is in the folder
 //! is reported and otherwise left alone, and a process whose header cannot be
@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use backtrail_abi::VERSION;
 use backtrail_abi::counts::{COUNTS_FILE_PREFIX, CountsHeader};
-use backtrail_abi::log::{HeaderError, PROCESS_FILE, ProcessHeader, THREAD_FILE_PREFIX};
+use backtrail_abi::log::{
+    HeaderError, PACKED_FILE_PREFIX, PROCESS_FILE, ProcessHeader, THREAD_FILE_PREFIX,
+};
 
 use crate::Error;
 use crate::counts::check_header;
@@ -117,7 +119,10 @@ impl Records {
         let header = read_header(&folder.join(PROCESS_FILE))?;
         let (mut threads, mut counts) = (Vec::new(), Vec::new());
         for path in entries(folder).map_err(|error| Unreadable::lost(error.to_string()))? {
-            if path.file_name() == Some(OsStr::new(PROCESS_FILE)) {
+            // What is packed belongs to the file of its thread.
+            if path.file_name() == Some(OsStr::new(PROCESS_FILE))
+                || numbers(&path, PACKED_FILE_PREFIX).is_some()
+            {
                 continue;
             }
             let Unreadable { why, lost } =

@@ -231,10 +231,28 @@ impl Control {
     pub(crate) fn take_space(&self, bytes: u64) -> Result<(), Failure> {
         let bound = self.kept().disk.load(Ordering::Relaxed);
         let before = self.space.fetch_add(bytes, Ordering::Relaxed);
-        if bound != 0 && before.saturating_add(bytes) > bound {
+        if bound != 0 && before.saturating_add(bytes).saturating_add(self.packed()) > bound {
             return Err(Failure::new(Incomplete::Bound, sys::Error(0)));
         }
         Ok(())
+    }
+
+    /// An error if logs take more than they may, with what was packed meanwhile.
+    pub(crate) fn check_space(&self) -> Result<(), Failure> {
+        self.take_space(0)
+    }
+
+    /// What packed files take, as whoever packs says.
+    fn packed(&self) -> u64 {
+        let _guard = self.lock();
+        let header = self.header.load(Ordering::Relaxed);
+        if header.is_null() {
+            return 0;
+        }
+        // SAFETY: the process file stays mapped while the lock is held; the field is
+        // aligned, and accessed as an atomic.
+        let kibibytes = unsafe { AtomicU32::from_ptr(&raw mut (*header).packed_kibibytes) };
+        u64::from(kibibytes.load(Ordering::Relaxed)) << 10
     }
 
     /// The process's folder, once it records.

@@ -191,6 +191,35 @@ pub(crate) fn map_file(file: Descriptor, offset: u64, bytes: usize) -> Result<us
     unsafe { call(9, [0, bytes, READ_WRITE, SHARED, file.0 as usize, offset as usize]) }
 }
 
+/// Maps a range of a file, shared, so that all its addresses have the bit `size`, a
+/// power of two and no less than `bytes`, and the next ones do not.
+pub(crate) fn map_window(
+    file: Descriptor,
+    offset: u64,
+    bytes: usize,
+    size: usize,
+) -> Result<usize, Error> {
+    let (reserved, flags) = (3 * size, PRIVATE_ANONYMOUS | NO_RESERVE);
+    // SAFETY: new memory at an address of the kernel's choice.
+    let room = unsafe { call(9, [0, reserved, 0, flags, usize::MAX, 0]) }?;
+    // Rounded up behind the first `size` bytes.
+    let end = (room + 3 * size - 1) & !(2 * size - 1);
+    let address = end - bytes;
+    let arguments = [address, bytes, READ_WRITE, SHARED | FIXED, file.0 as usize, offset as usize];
+    // SAFETY: within the room, which nobody else knows.
+    if let Err(error) = unsafe { call(9, arguments) } {
+        // SAFETY: as above; whatever of it is still mapped.
+        unsafe { unmap(room, reserved) };
+        return Err(error);
+    }
+    // SAFETY: as above: what is before and behind the window.
+    unsafe {
+        unmap(room, address - room);
+        unmap(end, room + reserved - end);
+    }
+    Ok(address)
+}
+
 /// Makes private memory read zero in the children of forks.
 pub(crate) fn wipe_on_fork(address: usize, bytes: usize) -> Result<(), Error> {
     // SAFETY: changes nothing in this process.

@@ -1,44 +1,130 @@
-//! A thread's log: its state and the window of its file that is mapped.
+//! A thread's log: its state and the windows of its file that are mapped.
 //!
 //! # Slots
 //! The fast path must take a slot and fill it in a way that a signal handler,
-//! which logs too, may interrupt anywhere. So the word it adds to says all at
-//! once: in its high half the number of a window, in its low half, as a signed
-//! number, the distance from the window's end. Counting up from `-length`, the
-//! word is usable as long as the low half is negative, however often it is
-//! added to beyond that. The address of a slot is the end of its window, from a
-//! table by window number, plus the (negative) distance.
+//! which logs too, may interrupt anywhere. So the word it adds to is the address
+//! of the next slot, and says at once whether there is one: windows lie in memory
+//! so that all their addresses have the bit [`SEGMENT`] and the next ones do not.
+//! Behind the end of a window the word is unusable, however often it is added to
+//! before somebody gives it a new one. Zero, which the child of a fork finds, is
+//! unusable, too.
 //!
 //! A thread may be interrupted between taking a slot and filling it, and the
 //! handler may log so much that the window is replaced. The old window must
-//! then stay where it is, and so must its entry of the table. Whether this is
-//! so can be seen in the window itself: events are never zero, so a zero in a
-//! window whose slots were all taken is one that somebody may still fill. Such
-//! a window is *held*: the pages before its first zero and behind its last are
-//! unmapped, the rest when the zeros are gone. A slot given up for ever (the
-//! handler left by `longjmp`) holds its window for ever, which costs a page and
-//! a table entry; if the table is full, the thread stops with
-//! [`Incomplete::Limit`], after at least [`WINDOWS`] windows.
+//! then stay where it is. Whether this is so can be seen in the window itself:
+//! events are never zero, so a zero in a window whose slots were all taken is one
+//! that somebody may still fill. Such a window is *held* until its zeros are gone.
+//! A slot given up for ever (the handler left by `longjmp`) holds its window for
+//! ever; if there are [`WINDOWS`] such windows, the thread stops with
+//! [`Incomplete::Limit`].
+//!
+//! # Windows
+//! A file begins with windows of a page and more, so that a short thread costs a
+//! page; they are unmapped when they are filled. Behind them come segments, which
+//! stay mapped, as many as [`RING`]: whoever packs them gives them back, and they
+//! are used again, with pages that are in memory and on the disk already. If none
+//! was given back, the file grows, and the segment that was filled first leaves
+//! the ring for ever. [`backtrail_abi::log`] says who may do what to a segment.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use backtrail_abi::VERSION;
-use backtrail_abi::log::next_thread_length;
-use backtrail_abi::log::{Incomplete, THREAD_FILE_PREFIX, THREAD_MAGIC, ThreadHeader};
+use backtrail_abi::log::{FREE, FULL, SEGMENT, USED, next_thread_length, window_end};
+use backtrail_abi::log::{
+    Incomplete, SegmentHeader, THREAD_FILE_PREFIX, THREAD_MAGIC, ThreadHeader,
+};
 
 use crate::file::{Failure, Request};
 use crate::name::Text;
 use crate::process::Control;
 use crate::sys::{self, PAGE, Path};
 
-/// Windows a thread can have at once, all but one of them held.
+/// Windows a thread can have at once.
 const WINDOWS: usize = 128;
+
+/// How many of them are segments that are not held.
+const RING: usize = 64;
 
 /// How many states a new thread looks at for one whose thread has ended.
 const PROBES: usize = 8;
 
 const NAME_BYTES: usize = 40;
+
+/// A window that is mapped.
+struct Window {
+    /// Its address; 0: there is none.
+    address: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Where to look for a slot that is not filled, if some may not be; 0: the
+    /// window is a segment, all of whose slots are.
+    open: AtomicUsize,
+}
+
+impl Window {
+    fn is_there(&self) -> bool {
+        self.address.load(Ordering::Relaxed) != 0
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed) != 0
+    }
+
+    /// The header, if the window is a segment.
+    fn segment(&self) -> Option<Segment<'_>> {
+        let is_segment = self.bytes.load(Ordering::Relaxed) == SEGMENT as usize;
+        if !is_segment || !self.is_there() {
+            return None;
+        }
+        let header: *mut SegmentHeader =
+            ptr::with_exposed_provenance_mut(self.address.load(Ordering::Relaxed));
+        // SAFETY: the window is mapped and begins with a header, which is shared
+        // with another process.
+        unsafe {
+            Some(Segment {
+                sequence: AtomicU64::from_ptr(&raw mut (*header).sequence),
+                state: AtomicU32::from_ptr(&raw mut (*header).state),
+                left: AtomicU32::from_ptr(&raw mut (*header).left),
+            })
+        }
+    }
+
+    /// Unmaps it. Nobody may use it any more.
+    fn unmap(&self) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let address = self.address.swap(0, Ordering::Relaxed);
+        if address != 0 {
+            // SAFETY: as the caller vouches for.
+            unsafe { sys::unmap(address, bytes) };
+        }
+        self.open.store(0, Ordering::Relaxed);
+    }
+
+    /// Looks whether all slots are filled, of a window that is not in use any
+    /// more: then a segment is for whoever packs, and another window goes.
+    fn settle(&self) {
+        let (address, open) =
+            (self.address.load(Ordering::Relaxed), self.open.load(Ordering::Relaxed));
+        if address == 0 || open == 0 {
+            return;
+        }
+        if let Some(zero) = first_zero(open, address + self.bytes.load(Ordering::Relaxed)) {
+            self.open.store(zero, Ordering::Relaxed);
+        } else if let Some(segment) = self.segment() {
+            self.open.store(0, Ordering::Relaxed);
+            segment.state.store(FULL, Ordering::Release);
+        } else {
+            self.unmap();
+        }
+    }
+}
+
+/// The header of a segment.
+struct Segment<'a> {
+    sequence: &'a AtomicU64,
+    state: &'a AtomicU32,
+    left: &'a AtomicU32,
+}
 
 /// What a thread knows. All zero is a thread without events. Only its thread
 /// uses it, with signals blocked except on the fast path; a new thread takes it
@@ -47,19 +133,13 @@ const NAME_BYTES: usize = 40;
 pub(crate) struct State {
     /// The fast path's word; see the module.
     word: AtomicU64,
-    /// The end of each window, 0 if there is none of this number.
-    ends: [AtomicUsize; WINDOWS],
-    /// The first zero of each held window, where it was last seen, 0 if it is
-    /// not held.
-    zeros: [AtomicUsize; WINDOWS],
-    /// Where the mapping of each held window ends.
-    limits: [AtomicUsize; WINDOWS],
-    /// The window in use: its number, its mapping, its first slot.
-    window: AtomicUsize,
-    mapping: AtomicUsize,
-    first_slot: AtomicUsize,
+    windows: [Window; WINDOWS],
     /// The length of the file.
     length: AtomicU64,
+    /// Where the last window in it ends.
+    windows_end: AtomicU64,
+    /// How many segments were begun.
+    segments: AtomicU64,
     /// The thread; 0 in a state that was wiped by a fork.
     tid: AtomicU32,
     ordinal: AtomicU32,
@@ -74,13 +154,9 @@ pub(crate) struct State {
 
 const _: () = assert!(size_of::<State>() <= PAGE);
 
-/// The offsets the fast path relies on.
+/// The offset the fast path relies on, and probes.
 pub(crate) const WORD_OFFSET: usize = core::mem::offset_of!(State, word);
-pub(crate) const ENDS_OFFSET: usize = core::mem::offset_of!(State, ends);
-
-// And those that probes rely on.
 const _: () = assert!(WORD_OFFSET == backtrail_abi::log::STATE_WORD);
-const _: () = assert!(ENDS_OFFSET == backtrail_abi::log::STATE_ENDS);
 
 impl State {
     /// The state behind a thread's pointer.
@@ -147,49 +223,95 @@ impl State {
     /// Appends an event. The caller has all signals blocked.
     pub(crate) fn append(&self, control: &Control, event: u32) -> Result<(), Failure> {
         let mut word = self.word.load(Ordering::Relaxed);
-        if word as i32 >= 0 {
+        if word & SEGMENT == 0 {
             self.extend(control)?;
             word = self.word.load(Ordering::Relaxed);
         }
-        let end = self.ends.get((word >> 32) as usize).map_or(0, |end| end.load(Ordering::Relaxed));
-        let place = end.wrapping_add_signed(word as i32 as isize);
         // SAFETY: the slot is in the window in use and nobody else has it.
-        unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(place)) }
+        unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(word as usize)) }
             .store(event, Ordering::Relaxed);
         self.word.store(word + 4, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Maps the next window of the file, which is made if this is the first.
+    /// Begins another window, when all slots of the one in use are taken: a
+    /// segment that was given back, or the next part of the file, which is made if
+    /// this is the first.
     fn extend(&self, control: &Control) -> Result<(), Failure> {
+        self.windows.iter().for_each(Window::settle);
+        let is_free = |segment: &Segment<'_>| segment.state.load(Ordering::Acquire) == FREE;
+        let given_back = self
+            .windows
+            .iter()
+            .find(|window| !window.is_open() && window.segment().as_ref().is_some_and(is_free));
+        if let Some(window) = given_back {
+            control.check_space()?;
+            self.begin_window(window);
+            return Ok(());
+        }
+        let (start, from) =
+            (self.windows_end.load(Ordering::Relaxed), self.length.load(Ordering::Relaxed));
+        let end = window_end(start);
+        let to = if end > from { next_thread_length(from) } else { from };
+        if to > from {
+            control.take_space(to - from)?;
+        }
         let mut buffer = [0; NAME_BYTES];
         let name = self.name(&mut buffer)?;
-        let from = self.length.load(Ordering::Relaxed);
-        let to = next_thread_length(from);
-        let request = Request { folder: control.folder()?, name, from, to, mapped_from: from };
-        control.take_space(to.saturating_sub(from))?;
-        self.release();
-        let window = self
-            .ends
-            .iter()
-            .position(|end| end.load(Ordering::Relaxed) == 0)
-            .ok_or(Failure::new(Incomplete::Limit, sys::ENOMEM))?;
-        let mapping = request.map()?;
-        let header = if from == 0 { ThreadHeader::BYTES } else { 0 };
-        if from == 0 {
-            self.write_header(mapping);
+        let request = Request { folder: control.folder()?, name, from, to, mapped_from: start };
+        let window = self.vacant().ok_or(Failure::new(Incomplete::Limit, sys::ENOMEM))?;
+        let bytes = end.saturating_sub(start) as usize;
+        let address =
+            request.extend(|file| sys::map_window(file, start, bytes, SEGMENT as usize))?;
+        if start == 0 {
+            self.write_header(address);
         }
-        let room = request.bytes().saturating_sub(header);
-        if let Some(end) = self.ends.get(window) {
-            end.store(mapping + request.bytes(), Ordering::Relaxed);
-        }
-        self.window.store(window, Ordering::Relaxed);
-        self.mapping.store(mapping, Ordering::Relaxed);
-        self.first_slot.store(mapping + header, Ordering::Relaxed);
+        window.bytes.store(bytes, Ordering::Relaxed);
+        window.address.store(address, Ordering::Relaxed);
         self.length.store(to, Ordering::Relaxed);
-        let distance = (room as u32).wrapping_neg();
-        self.word.store((window as u64) << 32 | u64::from(distance), Ordering::Relaxed);
+        self.windows_end.store(end, Ordering::Relaxed);
+        self.begin_window(window);
         Ok(())
+    }
+
+    /// Gives slots of a window, all of which are zero.
+    fn begin_window(&self, window: &Window) {
+        let address = window.address.load(Ordering::Relaxed);
+        let mut header = 0;
+        if let Some(segment) = window.segment() {
+            let number = self.segments.load(Ordering::Relaxed) + 1;
+            self.segments.store(number, Ordering::Relaxed);
+            segment.sequence.store(number, Ordering::Relaxed);
+            segment.state.store(USED, Ordering::Release);
+            header = SegmentHeader::BYTES;
+        } else if self.windows_end.load(Ordering::Relaxed) == window_end(0) {
+            header = ThreadHeader::BYTES;
+        }
+        window.open.store(address + header, Ordering::Relaxed);
+        self.word.store((address + header) as u64, Ordering::Relaxed);
+    }
+
+    /// Room for another window, after the ring has shrunk if it is full.
+    fn vacant(&self) -> Option<&Window> {
+        let filled = || {
+            let windows = self.windows.iter().filter(|window| !window.is_open());
+            windows.filter_map(|window| Some((window, window.segment()?)))
+        };
+        let vacant = self.windows.iter().find(|window| !window.is_there());
+        if let Some(vacant) = vacant
+            && filled().count() < RING
+        {
+            return Some(vacant);
+        }
+        let first = filled().min_by_key(|(_, segment)| segment.sequence.load(Ordering::Relaxed));
+        match first {
+            Some((window, segment)) => {
+                segment.left.store(1, Ordering::Release);
+                window.unmap();
+                Some(window)
+            }
+            None => vacant,
+        }
     }
 
     fn name<'a>(&self, buffer: &'a mut [u8; NAME_BYTES]) -> Result<Path<'a>, Failure> {
@@ -212,60 +334,6 @@ impl State {
             AtomicU64::from_ptr(header.cast())
                 .store(u64::from_le_bytes(THREAD_MAGIC), Ordering::Release);
         }
-    }
-
-    /// Unmaps the window in use, whose slots are all taken, or holds it; and
-    /// lets go of held windows that are filled by now.
-    fn release(&self) {
-        let window = self.window.load(Ordering::Relaxed);
-        let mapping = self.mapping.swap(0, Ordering::Relaxed);
-        if mapping != 0
-            && let (Some(end), Some(zero), Some(limit)) =
-                (self.ends.get(window), self.zeros.get(window), self.limits.get(window))
-        {
-            let last = end.load(Ordering::Relaxed);
-            self.settle(mapping, self.first_slot.load(Ordering::Relaxed), last, (end, zero, limit));
-        }
-        for ((end, zero), limit) in self.ends.iter().zip(&self.zeros).zip(&self.limits) {
-            let from = zero.load(Ordering::Relaxed);
-            if from != 0 {
-                let first_page = from / PAGE * PAGE;
-                self.settle(first_page, from, limit.load(Ordering::Relaxed), (end, zero, limit));
-            }
-        }
-    }
-
-    /// Unmaps what nobody can still write to in the mapping `from..to` of a
-    /// window, all of whose slots before `scan` are filled.
-    fn settle(
-        &self,
-        from: usize,
-        scan: usize,
-        to: usize,
-        (end, zero, limit): (&AtomicUsize, &AtomicUsize, &AtomicUsize),
-    ) {
-        let Some(first) = first_zero(scan, to) else {
-            // SAFETY: every slot of the window is filled: nobody has one.
-            unsafe { sys::unmap(from, to - from) };
-            end.store(0, Ordering::Relaxed);
-            zero.store(0, Ordering::Relaxed);
-            return;
-        };
-        let kept_from = first / PAGE * PAGE;
-        if kept_from > from {
-            // SAFETY: every slot before the first zero is filled.
-            unsafe { sys::unmap(from, kept_from - from) };
-        }
-        let mut kept_to = to;
-        while kept_to - PAGE > kept_from && first_zero(kept_to - PAGE, kept_to).is_none() {
-            kept_to -= PAGE;
-        }
-        if kept_to < to {
-            // SAFETY: every slot of these pages is filled.
-            unsafe { sys::unmap(kept_to, to - kept_to) };
-        }
-        zero.store(first, Ordering::Relaxed);
-        limit.store(kept_to, Ordering::Relaxed);
     }
 
     /// Adds a state to the process's list. Under the lock.
@@ -301,25 +369,11 @@ impl State {
 
     /// Unmaps everything a dead thread left and makes its state a new one's.
     fn clear(&self) {
-        let mapping = self.mapping.swap(0, Ordering::Relaxed);
-        let window = self.window.load(Ordering::Relaxed);
-        for (number, ((end, zero), limit)) in
-            self.ends.iter().zip(&self.zeros).zip(&self.limits).enumerate()
-        {
-            let end = end.swap(0, Ordering::Relaxed);
-            let zero = zero.swap(0, Ordering::Relaxed);
-            let (from, to) = if zero != 0 {
-                (zero / PAGE * PAGE, limit.load(Ordering::Relaxed))
-            } else if number == window && mapping != 0 {
-                (mapping, end)
-            } else {
-                continue;
-            };
-            // SAFETY: its only user has ended.
-            unsafe { sys::unmap(from, to - from) };
-        }
+        self.windows.iter().for_each(Window::unmap);
         self.word.store(0, Ordering::Relaxed);
         self.length.store(0, Ordering::Relaxed);
+        self.windows_end.store(0, Ordering::Relaxed);
+        self.segments.store(0, Ordering::Relaxed);
         self.stopped.store(0, Ordering::Relaxed);
     }
 }

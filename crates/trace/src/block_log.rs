@@ -1,7 +1,8 @@
 //! Reading the block log, the format of [`backtrail_abi::log`].
 //!
 //! [`Process`] is a process file: which event numbers stand for which unit's
-//! blocks. [`Events`] walks a thread file with it. [`ProgramMap`] turns the
+//! blocks. [`Events`] walks a thread's log with it, whose bytes
+//! [`ThreadLog`] has in order. [`ProgramMap`] turns the
 //! numbers into functions, blocks and lines. For each thread of each process:
 //!
 //! ```
@@ -25,11 +26,13 @@ mod events;
 mod frames;
 mod process;
 mod program_map;
+mod segments;
 
 pub use events::{Event, Events, Summary};
 pub use frames::LogFrames;
 pub use process::{Gap, Process, Range};
 pub use program_map::{ProgramMap, Step};
+pub use segments::ThreadLog;
 
 /// A process file with one unit of three blocks, for the example above.
 #[doc(hidden)]

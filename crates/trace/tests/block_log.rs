@@ -3,8 +3,8 @@
 
 use std::io::{self, Read};
 
-use backtrail_abi::UnitId;
 use backtrail_abi::log::Incomplete;
+use backtrail_abi::{UnitId, VERSION};
 use backtrail_trace::Error;
 use backtrail_trace::block_log::{Event, Events, Gap, Process, Summary};
 use proptest::prelude::*;
@@ -29,13 +29,13 @@ fn process_file(numbers: [u32; 8], units: Units<'_>) -> Vec<u8> {
 
 /// A process file with these units and nothing special.
 fn process_of(units: Units<'_>) -> Vec<u8> {
-    process_file([1, 10, 9, 0, 0, 0, units.len() as u32, 0], units)
+    process_file([VERSION, 10, 9, 0, 0, 0, units.len() as u32, 0], units)
 }
 
 /// A thread file with these words, `length` bytes long.
 fn thread_file(words: &[u32], length: usize) -> Vec<u8> {
     let mut bytes = b"BTEVNT\x01\n".to_vec();
-    [1, 11, 2, 0].iter().for_each(|number: &u32| bytes.extend(number.to_le_bytes()));
+    [VERSION, 11, 2, 0].iter().for_each(|number: &u32| bytes.extend(number.to_le_bytes()));
     words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
     bytes.resize(length, 0);
     bytes
@@ -94,14 +94,14 @@ fn a_thread_that_was_killed_at_its_start_has_no_events() {
 
 #[test]
 fn the_process_file_says_who_and_why() {
-    let file = process_file([1, 10, 9, 8, 2, 28, 1, 0], &[(5, 1, 10)]);
+    let file = process_file([VERSION, 10, 9, 8, 2, 28, 1, 0], &[(5, 1, 10)]);
     let process = Process::read(&file).unwrap();
     assert_eq!((process.pid, process.parent, process.forked_from), (10, 9, Some(8)));
     assert_eq!(process.executable.to_str(), Some("/bin/true"));
     let gap = Gap { why: Some(Incomplete::Extend), error: 28 };
     assert_eq!(process.incomplete, Some(gap));
     assert!(gap.to_string().starts_with("a file could not be extended: No space left"));
-    let unknown = Process::read(&process_file([1, 10, 9, 0, 99, 0, 0, 0], &[])).unwrap();
+    let unknown = Process::read(&process_file([VERSION, 10, 9, 0, 99, 0, 0, 0], &[])).unwrap();
     assert_eq!(unknown.incomplete, Some(Gap { why: None, error: 0 }));
     assert_eq!(unknown.forked_from, None);
 }
@@ -134,7 +134,7 @@ fn what_is_wrong_is_said() {
     for (units, part) in bad_units {
         assert!(message(&process_of(units), &good).contains(part));
     }
-    let many = process_file([1, 10, 9, 0, 0, 0, u32::MAX, 0], &[]);
+    let many = process_file([VERSION, 10, 9, 0, 0, 0, u32::MAX, 0], &[]);
     assert!(message(&many, &good).contains("ends before it"));
 }
 

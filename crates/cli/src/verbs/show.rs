@@ -5,8 +5,7 @@ mod calls;
 pub mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use backtrail_abi::UnitId;
@@ -15,7 +14,7 @@ use backtrail_build::carry::Carried;
 use backtrail_build::libraries::own_libraries;
 use backtrail_collect::records::{ProcessRecord, ThreadFile};
 use backtrail_ir::Unit;
-use backtrail_trace::block_log::{Events, Process, ProgramMap, Step};
+use backtrail_trace::block_log::{Events, Process, ProgramMap, Step, ThreadLog};
 use globset::{Glob, GlobMatcher};
 use serde::Serialize;
 
@@ -165,7 +164,7 @@ impl Walk<'_> {
     }
 
     fn thread(&self, out: &mut impl Write, thread: u32, file: &ThreadFile) -> anyhow::Result<()> {
-        let input = File::open(&file.path).map_err(Error::read(&file.path))?;
+        let input = ThreadLog::open(&file.path).map_err(Error::read(&file.path))?;
         let unreadable = |error: backtrail_trace::Error| {
             let hint = format!(
                 "if {} was derived again since, give the one that ran with --exe",
@@ -173,8 +172,7 @@ impl Walk<'_> {
             );
             Unreadable(format!("{}: {error}; {hint}", file.path.display()))
         };
-        let mut events = Events::new(self.process, BufReader::with_capacity(1 << 20, input))
-            .map_err(unreadable)?;
+        let mut events = Events::new(self.process, input).map_err(unreadable)?;
         if !self.args.json {
             writeln!(out, "{}", bold(&format!("thread {thread}")))?;
         }

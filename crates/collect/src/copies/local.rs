@@ -24,6 +24,7 @@ use super::tree::{Changes, Ours, let_the_clock_tick};
 use super::view::{Means, Method, View};
 use super::{Copies, Event, Isolation, Outcome, Variant};
 use crate::Error;
+use crate::packing::Packer;
 
 /// Runs them.
 pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
@@ -67,7 +68,9 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     // A copy that runs in place may write to what the others read.
     let input = Input::of_this_process(means.method == Method::Copy)
         .map_err(|source| Error::Read { path: "standard input".into(), source })?;
+    let packer = Packer::start(copies.variants.iter().map(|variant| variant.records.clone()));
     let ran = run_all(copies, &prepared, cores.at_once, &input, &watch);
+    drop(packer);
     if let (Err(Error::Interrupted { .. }), Some((_, view, _))) = (&ran, prepared.first()) {
         put_first_in_place(&means, view, view.changes()?.as_ref(), &directory)?;
     }

@@ -29,6 +29,7 @@ use super::signals::Watch;
 use super::tree::{Changes, Ours, let_the_clock_tick};
 use super::view::{Means, Method, View};
 use crate::Error;
+use crate::packing::Packer;
 
 /// The staging folder's parts.
 pub(super) struct Staging(pub PathBuf);
@@ -217,7 +218,9 @@ fn copy(
     };
     let_the_clock_tick();
     let input = Input::of_file(&staging.stdin())?;
+    let packer = Packer::start([variant.records]);
     let ran = run_copy(entry, &spec, work, &input, false, watch)?;
+    drop(packer);
     Ok(Done {
         status: ran.status.into_raw(),
         node: std::env::var("SLURMD_NODENAME").unwrap_or_default(),

@@ -7,7 +7,7 @@
 //! are given before the program runs, a probe takes a slot of the log by itself.
 
 use backtrail_abi::log::{
-    COUNT, DEPTH_VARIABLE, LAND_FUNCTION, LOG_FUNCTION, NOTE_FUNCTION, PATH_BITS, STATE_ENDS,
+    COUNT, DEPTH_VARIABLE, LAND_FUNCTION, LOG_FUNCTION, NOTE_FUNCTION, PATH_BITS, SEGMENT,
     STATE_WORD, THREAD_VARIABLE,
 };
 use backtrail_llvm_ffi::{Builder, Function, Global, Instruction, Module, Type, Value};
@@ -119,7 +119,7 @@ impl<'m> LogCalls<'m> {
     }
 }
 
-/// Takes a slot of the log in registers 0 to 2, the last of which is its address
+/// Takes a slot of the log in registers 0 and 1, the last of which is its address
 /// then, or goes to `slow`.
 fn take_slot(slow: &str) -> String {
     format!(
@@ -128,11 +128,8 @@ fn take_slot(slow: &str) -> String {
          je {slow}\n\t\
          movl $$4, ${{1:k}}\n\t\
          xaddq $1, {STATE_WORD}($0)\n\t\
-         movslq ${{1:k}}, $2\n\t\
-         testq $2, $2\n\t\
-         jns {slow}\n\t\
-         shrq $$32, $1\n\t\
-         addq {STATE_ENDS}($0,$1,8), $2"
+         testl $${SEGMENT}, ${{1:k}}\n\t\
+         je {slow}"
     )
 }
 
@@ -155,10 +152,10 @@ impl<'m> Calls<'m> {
     /// Inserts what takes a slot of the log and fills it. What happens when there
     /// is none is out of the way, in another part of the section.
     fn take_slot(&self, function: Function<'m>, before: Instruction<'m>, event: Value<'m>) {
-        let (take, note) = (take_slot("2f"), note("movl ${3:k}, %edi"));
+        let (take, note) = (take_slot("2f"), note("movl ${2:k}, %edi"));
         let text = format!(
             "{take}\n\t\
-             movl ${{3:k}}, ($2)\n\
+             movl ${{2:k}}, ($1)\n\
              1:\n\t\
              .subsection 1\n\
              2:\n\t\
@@ -166,7 +163,7 @@ impl<'m> Calls<'m> {
              jmp 1b\n\t\
              .subsection 0"
         );
-        self.assemble(function, before, (event, 3), &text, "=&r,=&r,=&r,ri");
+        self.assemble(function, before, (event, 2), &text, "=&r,=&r,ri");
     }
 
     /// Inserts the same for what a sum has in its lower bits, and before it for
@@ -178,18 +175,18 @@ impl<'m> Calls<'m> {
         sum: Value<'m>,
         first: u32,
     ) {
-        let (take, note_path) = (take_slot("2f"), note("movl ${3:k}, %edi"));
+        let (take, note_path) = (take_slot("2f"), note("movl ${2:k}, %edi"));
         let take_digit = take_slot("7f");
-        let note_digit = note(&format!("movl ${{3:k}}, %edi\n\torl $${COUNT}, %edi"));
+        let note_digit = note(&format!("movl ${{2:k}}, %edi\n\torl $${COUNT}, %edi"));
         let text = format!(
-            "movq $4, $3\n\t\
-             shrq $${PATH_BITS}, $3\n\t\
+            "movq $3, $2\n\t\
+             shrq $${PATH_BITS}, $2\n\t\
              jne 4f\n\
              5:\n\t\
-             movzwl ${{4:w}}, ${{3:k}}\n\t\
-             addl $${first}, ${{3:k}}\n\t\
+             movzwl ${{3:w}}, ${{2:k}}\n\t\
+             addl $${first}, ${{2:k}}\n\t\
              {take}\n\t\
-             movl ${{3:k}}, ($2)\n\
+             movl ${{2:k}}, ($1)\n\
              1:\n\t\
              .subsection 1\n\
              2:\n\t\
@@ -197,11 +194,11 @@ impl<'m> Calls<'m> {
              jmp 1b\n\
              4:\n\t\
              {take_digit}\n\t\
-             movl ${{3:k}}, ${{1:k}}\n\t\
-             orl $${COUNT}, ${{1:k}}\n\t\
-             movl ${{1:k}}, ($2)\n\
+             movl ${{2:k}}, ${{0:k}}\n\t\
+             orl $${COUNT}, ${{0:k}}\n\t\
+             movl ${{0:k}}, ($1)\n\
              6:\n\t\
-             shrq $$31, $3\n\t\
+             shrq $$31, $2\n\t\
              jne 4b\n\t\
              jmp 5b\n\
              7:\n\t\
@@ -210,7 +207,7 @@ impl<'m> Calls<'m> {
              .subsection 0"
         );
         const _: () = assert!(PATH_BITS == 16, "the lower half of a register's lower half");
-        self.assemble(function, before, (sum, 4), &text, "=&r,=&r,=&r,=&r,r");
+        self.assemble(function, before, (sum, 3), &text, "=&r,=&r,=&r,r");
     }
 
     fn assemble(

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use backtrail_collect::records::Records;
-use backtrail_trace::block_log::{Events, Gap, Process, Summary};
+use backtrail_trace::block_log::{Events, Gap, Process, Summary, ThreadLog as LogBytes};
 use tempfile::TempDir;
 
 /// The runtime as it is linked into variants that log.
@@ -259,7 +259,7 @@ pub fn read_logs(folder: &Path) -> Vec<ProcessLog> {
         let process = Process::read(&fs::read(record.process_file()).unwrap()).unwrap();
         assert_eq!(process.pid, record.pid);
         let threads = record.threads.iter().map(|thread| {
-            let file = fs::File::open(&thread.path).unwrap();
+            let file = LogBytes::open(&thread.path).unwrap();
             let mut reader = Events::new(&process, file).unwrap();
             let header = reader.tid().zip(reader.ordinal());
             assert!(header.is_none_or(|header| header == (thread.tid, thread.ordinal)));

@@ -156,7 +156,7 @@ fn a_full_disk() {
     let events = &logs[0].only_thread().events;
     assert_eq!(logs[0].gap().why, Some(Incomplete::Extend));
     assert_eq!(logs[0].gap().error, 28, "ENOSPC");
-    assert_eq!(events.len(), (512 << 10) / 4 - 6);
+    assert_eq!(events.len(), (512 << 10) / 4 - 6 - 16);
     assert_eq!(**events, told(&program)[..events.len()]);
 
     // Room for the process file, not for a thread's.

@@ -9,7 +9,7 @@
 use std::io::{ErrorKind, Read};
 
 use backtrail_abi::UnitId;
-use backtrail_abi::log::{HeaderError, ThreadHeader, is_thread_length};
+use backtrail_abi::log::{HeaderError, ThreadHeader, is_log_length};
 
 use super::{Process, Range};
 use crate::Error;
@@ -147,7 +147,7 @@ impl<'p, R: Read> Events<'p, R> {
 
     fn next_event(&mut self) -> Result<Option<Event>, Error> {
         let Some(event) = self.next_word()? else {
-            self.summary.truncated = !is_thread_length(self.length);
+            self.summary.truncated = !is_log_length(self.length);
             return Ok(None);
         };
         if self.header.is_none() {

@@ -11,6 +11,10 @@ use anyhow::{Context, Result, ensure};
 /// Bytes of a log before its words.
 const HEADER: usize = 24;
 
+/// Bytes of its segments, and of what is before the words of each but the first.
+const SEGMENT: usize = 256 << 10;
+const SEGMENT_HEADER: usize = 64;
+
 /// What a log of every block has.
 pub struct Summary {
     /// Blocks.
@@ -53,12 +57,12 @@ pub fn summarize(paths: &[PathBuf]) -> Result<Summary> {
     Ok(Summary { words, entropy: bits / words.max(1) as f64, zstd })
 }
 
-/// Gives all words but zeros, which are no events.
+/// Gives all words but zeros, which are no events. Nothing was packed, so segments are
+/// in the order in which they were filled.
 fn each(path: &Path, mut take: impl FnMut(u32)) -> Result<()> {
     let mut input = BufReader::with_capacity(1 << 20, File::open(path)?);
-    let mut header = [0; HEADER];
-    input.read_exact(&mut header).with_context(|| format!("{} is cut", path.display()))?;
-    let mut buffer = vec![0; 1 << 20];
+    let mut buffer = vec![0; SEGMENT];
+    let mut header = HEADER;
     loop {
         let mut length = 0;
         while length < buffer.len() {
@@ -67,15 +71,17 @@ fn each(path: &Path, mut take: impl FnMut(u32)) -> Result<()> {
                 more => length += more,
             }
         }
-        for word in buffer[..length].as_chunks().0 {
+        if length == 0 && header == SEGMENT_HEADER {
+            return Ok(());
+        }
+        ensure!(length >= header, "{} is cut", path.display());
+        for word in buffer[header..length].as_chunks().0 {
             let word = u32::from_le_bytes(*word);
             if word != 0 {
                 take(word);
             }
         }
-        if length < buffer.len() {
-            return Ok(());
-        }
+        header = SEGMENT_HEADER;
     }
 }
 

@@ -1,15 +1,14 @@
 //! A trace from a log of every block.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitStatus;
 
 use backtrail_build::Error;
 use backtrail_build::variant::Scheme;
 use backtrail_collect::local::{self, Run};
+use backtrail_collect::packing::Packer;
 use backtrail_collect::records::ProcessRecord;
-use backtrail_trace::block_log::{Events, LogFrames, Process, ProgramMap};
+use backtrail_trace::block_log::{Events, LogFrames, Process, ProgramMap, ThreadLog};
 use backtrail_trace::file::Ending;
 use backtrail_trace::places::ProgramPlaces;
 
@@ -34,12 +33,14 @@ pub fn collect(
     let bound = disk_bound(args);
     let mut environment = bound.environment();
     environment.push((backtrail_abi::log::DIR_VARIABLE, records.as_os_str()));
+    let packer = Packer::start([records.clone()]);
     let status = local::run(&Run {
         executable: &variant,
         name: args.program.as_os_str(),
         arguments: &args.arguments,
         environment: &environment,
     })?;
+    drop(packer);
     if !records.is_dir() {
         anyhow::bail!(recorded_nothing(&args.program, scratch));
     }
@@ -59,9 +60,8 @@ pub fn collect(
             let unreadable = |error: backtrail_trace::Error| {
                 Unreadable(format!("{}: {error}", file.path.display()))
             };
-            let input = File::open(&file.path).map_err(Error::read(&file.path))?;
-            let mut events = Events::new(&process, BufReader::with_capacity(1 << 20, input))
-                .map_err(unreadable)?;
+            let input = ThreadLog::open(&file.path).map_err(Error::read(&file.path))?;
+            let mut events = Events::new(&process, input).map_err(unreadable)?;
             frames.clear();
             writer.begin_thread(record.pid, number as u32 + 1)?;
             for event in &mut events {

@@ -1,8 +1,6 @@
 //! Putting a trace together from the records of runs.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitStatus;
 
@@ -13,7 +11,7 @@ use backtrail_collect::copies::Variant;
 use backtrail_collect::records::ProcessRecord;
 use backtrail_graph::Index as _;
 use backtrail_ir::program::Program;
-use backtrail_trace::block_log::{Events, Process, Range};
+use backtrail_trace::block_log::{Events, Process, Range, ThreadLog};
 use backtrail_trace::distribution::Witness;
 use backtrail_trace::file::{Ending, Step, Writer};
 use backtrail_trace::icfg::from_program::ProgramGraph;
@@ -68,7 +66,7 @@ pub struct Merge<'a> {
     pub blocks: &'a [Option<u32>],
 }
 
-type Log<'p> = WitnessEvents<'p, BufReader<File>>;
+type Log<'p> = WitnessEvents<'p, ThreadLog>;
 
 impl Merge<'_> {
     /// Writes the threads of all processes; gives what is missing.
@@ -138,8 +136,8 @@ impl Merge<'_> {
         process: &'p Process,
         path: &Path,
     ) -> anyhow::Result<Log<'p>> {
-        let input = File::open(path).map_err(Error::read(path))?;
-        let events = Events::new(process, BufReader::with_capacity(1 << 20, input))
+        let input = ThreadLog::open(path).map_err(Error::read(path))?;
+        let events = Events::new(process, input)
             .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
         Ok(WitnessEvents::new(events, &self.meanings[run]))
     }

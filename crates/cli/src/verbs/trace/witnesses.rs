@@ -10,7 +10,8 @@ use backtrail_analysis::unseen::Behaviour;
 use backtrail_build::Error;
 use backtrail_build::variant::{self, LoggingScheme, Scheme};
 use backtrail_collect::copies::{self, Copies, Event, Variant};
-use backtrail_collect::local::{self, Run};
+use backtrail_collect::local::{self, Run, child_seconds};
+use backtrail_collect::packing::Packer;
 use backtrail_ir::Unit;
 use backtrail_ir::program::{Object, Program};
 use backtrail_plan::UnitPlan;
@@ -34,6 +35,7 @@ use crate::style::number;
 use crate::verbs::instrument::derive;
 use crate::verbs::profile::copies::{bar, engine, isolation};
 use crate::verbs::profile::recorded_nothing;
+use crate::verbs::run::tell_time_since;
 
 /// How many witnesses may be tried to be left out, where graphs are so small that
 /// it takes no time.
@@ -232,12 +234,18 @@ fn run_all(
         derive(&traced.carried, Scheme::Logging(scheme), &variant.executable, quiet)?;
         let mut environment = bound.environment();
         environment.push((backtrail_abi::log::DIR_VARIABLE, variant.records.as_os_str()));
+        let packer = Packer::start([variant.records.clone()]);
+        let began = child_seconds();
         let status = local::run(&Run {
             executable: &variant.executable,
             name: args.program.as_os_str(),
             arguments: &args.arguments,
             environment: &environment,
         })?;
+        drop(packer);
+        if args.explain {
+            tell_time_since(began);
+        }
         return Ok((status, variants));
     }
     let deriving = bar("deriving {bar:30} {pos}/{len} units", traced.carried.units.len(), quiet);
