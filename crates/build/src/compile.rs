@@ -26,7 +26,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use backtrail_ir::Unit;
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::Elf;
-use backtrail_plan::worker::{Output, Request, Response};
+use backtrail_plan::worker::{DebugKept, Output, Request, Response};
 
 use crate::carry::frame;
 use crate::carry::unit::{Generator, IrState, UnitMeta, UnitRecord};
@@ -334,7 +334,7 @@ impl Task<'_> {
             name: self.name.to_owned(),
             lower: false,
             plan: None,
-            strip_debug: false,
+            debug: DebugKept::All,
             output: Some(Output::Unoptimised(prepared.clone())),
         };
         if worker.call(&request).is_err() {
@@ -366,7 +366,7 @@ impl Task<'_> {
             name: self.name.to_owned(),
             lower: true,
             plan: None,
-            strip_debug: !debug_wanted,
+            debug: if debug_wanted { DebugKept::All } else { DebugKept::Nothing },
             output: (!debug_wanted).then(|| Output::Bitcode(stripped.clone())),
         };
         let to_generate = if debug_wanted { bitcode.clone() } else { stripped };

@@ -5,15 +5,18 @@
 //! An object whose plan tells blocks ([`backtrail_plan::block_lines`]) is made
 //! with that debug information, in sections of other names. Where the user wants
 //! debug information of their own, the object is made a second time with that,
-//! and gets the sections of the first. Should the two ever have different code,
-//! the user's goes: the code that the table describes is the code that runs.
+//! and gets the sections of the first. The two must have the same code, since the
+//! code that the table describes is the code that runs. Where they do not, because
+//! LLVM allocates registers differently when it keeps track of variables (it does so
+//! for two functions of SQLite), the user's debug information is reduced to
+//! functions and lines, and that is said.
 
 use std::path::{Path, PathBuf};
 
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_plan::UnitPlan;
 use backtrail_plan::block_lines::SECTION_PREFIX;
-use backtrail_plan::worker::{Output, Request, Response};
+use backtrail_plan::worker::{DebugKept, Output, Request, Response};
 
 use crate::carry::unit::{Damaged, Generator, UnitRecord};
 use crate::codegen_args::without_side_outputs;
@@ -38,13 +41,21 @@ pub fn derive(
     let input = folder.join("unit.bc");
     std::fs::write(&input, bitcode).map_err(Error::write(&input))?;
     let tells_blocks = plan.as_ref().is_some_and(|plan| plan.block_lines.is_some());
-    let (object, mut bytes) = generate(unit, plan.clone(), &input, folder)?;
+    let kept = if unit.meta.debug_wanted { DebugKept::All } else { DebugKept::Nothing };
+    let (object, mut bytes) = generate(unit, plan.clone(), kept, &input, folder)?;
     if tells_blocks {
         let mut own = None;
         if unit.meta.debug_wanted {
             let plan = plan.map(UnitPlan::without_block_lines);
-            let (_, described) = generate(unit, plan, &input, folder)?;
-            own = debug_graft::graft(&described, &bytes).map_err(Error::machine(&object))?;
+            let described = |kept| Ok(generate(unit, plan.clone(), kept, &input, folder)?.1);
+            let (found, lost) = with_own_debug(&object, &bytes, described)?;
+            own = found;
+            if let Some(lost) = lost {
+                compile::warn(&format!(
+                    "{name}: its variant has no debug information of {lost}: with it, its compiler \
+                     generates other code"
+                ));
+            }
         }
         bytes = match own {
             Some(own) => own,
@@ -61,11 +72,32 @@ pub fn derive(
         .map_err(Error::machine(&object))
 }
 
+/// The object that `describe` makes with as much of the user's debug information as
+/// leaves its code that of `bytes`, and `bytes`' own under other names; and what of the
+/// user's is lost.
+fn with_own_debug(
+    object: &Path,
+    bytes: &[u8],
+    describe: impl Fn(DebugKept) -> Result<Vec<u8>, Error>,
+) -> Result<(Option<Vec<u8>>, Option<&'static str>), Error> {
+    let mut lost = None;
+    for (kept, other) in [(DebugKept::All, "variables and types"), (DebugKept::Lines, "lines")] {
+        let described = describe(kept)?;
+        let grafted = debug_graft::graft(&described, bytes).map_err(Error::machine(object))?;
+        if grafted.is_some() {
+            return Ok((grafted, lost));
+        }
+        lost = Some(other);
+    }
+    Ok((None, lost))
+}
+
 /// Generates code from `bitcode` with the probes of `plan`: the object file and
 /// its contents.
 fn generate(
     unit: &UnitRecord,
     plan: Option<UnitPlan>,
+    debug: DebugKept,
     bitcode: &Path,
     folder: &Path,
 ) -> Result<(PathBuf, Vec<u8>), Error> {
@@ -84,7 +116,7 @@ fn generate(
         name: name.clone(),
         lower: false,
         plan,
-        strip_debug: !unit.meta.debug_wanted,
+        debug,
         output: Some(output),
     };
     let Response::Done { .. } = worker::call(&request)? else {
@@ -96,4 +128,52 @@ fn generate(
     }
     let bytes = std::fs::read(&object).map_err(Error::read(&object))?;
     Ok((object, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use backtrail_machine::elf::Elf;
+
+    use super::*;
+
+    /// The object of a function that returns its argument plus `number`.
+    fn object(folder: &Path, number: u32, debug: &str) -> Vec<u8> {
+        let (source, object) = (folder.join("a.c"), folder.join("a.o"));
+        std::fs::write(&source, format!("int f(int x) {{ int y = x + {number}; return y; }}"))
+            .unwrap();
+        let mut clang = Command::new("clang-19");
+        clang.args(["-O1", debug, "-c", "-o"]).arg(&object).arg(&source);
+        assert!(clang.status().expect("clang-19 can be started").success());
+        std::fs::read(&object).unwrap()
+    }
+
+    #[test]
+    fn debug_information_that_changes_code_is_reduced_to_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |number, debug| object(folder.path(), number, debug);
+        let lines = make(3, "-gline-tables-only");
+        // A compiler that generates other code with all of it, with more than
+        // nothing, or not at all.
+        let cases = [(4, 3, Some("variables and types")), (4, 5, Some("lines")), (3, 3, None)];
+        for (with_all, with_lines, expected) in cases {
+            let describe = |kept| {
+                Ok(match kept {
+                    DebugKept::All => make(with_all, "-g"),
+                    _ => make(with_lines, "-gline-tables-only"),
+                })
+            };
+            let (found, lost) = with_own_debug(Path::new("a.o"), &lines, describe).unwrap();
+            assert_eq!((found.is_some(), lost), (expected != Some("lines"), expected));
+            let names = found.map(|it| Elf::parse(&it).unwrap().section_names());
+            let has = |name: &str| names.iter().flatten().any(|it| it == name);
+            assert_eq!(has(".debug_line"), found_lines(expected));
+            assert_eq!(has(&format!("{SECTION_PREFIX}line")), found_lines(expected));
+        }
+    }
+
+    fn found_lines(lost: Option<&str>) -> bool {
+        lost != Some("lines")
+    }
 }

@@ -17,7 +17,7 @@ use backtrail_ir::program::{
     Input, Link, NativeDefinition, NativeObject, Object, Program, Resolution, Strength, Wrapping,
 };
 use backtrail_ir::{Index, Linkage, Unit, encode, text};
-use backtrail_plan::worker::{Request, Response};
+use backtrail_plan::worker::{DebugKept, Request, Response};
 use fastrand::Rng;
 
 const LINKERS: [&str; 2] = ["bfd", "lld"];
@@ -376,7 +376,7 @@ fn compile(folder: &Path, sources: &[PathBuf], options: &[&str]) -> Vec<Unit> {
                 name,
                 lower: true,
                 plan: None,
-                strip_debug: false,
+                debug: DebugKept::All,
                 output: None,
             };
             let unit = match backtrail_llvm::worker::run(&request) {

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use backtrail_llvm_ffi::{Context, Llvm, Module, exit_at_once};
-use backtrail_plan::worker::{Output, Request, Response};
+use backtrail_plan::worker::{DebugKept, Output, Request, Response};
 
 use crate::apply::Generation;
 use crate::{Error, apply, loops, lower, object, switch};
@@ -150,8 +150,10 @@ fn treat<'c>(module: &mut Module<'c>, request: &Request) -> Result<Response, Err
         let context = module.context();
         switch::apply(module, plan, generation, &|| read(context, request))?;
     }
-    if request.strip_debug && !tells_blocks {
-        module.strip_debug_info();
+    match request.debug {
+        DebugKept::Nothing if !tells_blocks => drop(module.strip_debug_info()),
+        DebugKept::Lines if !tells_blocks => module.run_passes("strip-nonlinetable-debuginfo")?,
+        _ => {}
     }
     // What LLVM does by itself, taking away metadata, it does right; to verify
     // that would take a third of the worker's time.

@@ -25,10 +25,21 @@ pub struct Request {
     pub lower: bool,
     /// What to insert, if anything.
     pub plan: Option<UnitPlan>,
-    /// Whether to take debug information away before writing.
-    pub strip_debug: bool,
+    /// What to leave of debug information.
+    pub debug: DebugKept,
     /// What to write.
     pub output: Option<Output>,
+}
+
+/// What is left of a unit's debug information.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DebugKept {
+    /// All.
+    All,
+    /// Functions, inlined ones, and lines: no variables and no types.
+    Lines,
+    /// Nothing.
+    Nothing,
 }
 
 /// What a worker writes.

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use backtrail_ir::Unit;
 use backtrail_machine::elf::Elf;
-use backtrail_plan::worker::{Codegen, Request, Response};
+use backtrail_plan::worker::{Codegen, DebugKept, Request, Response};
 use serde::{Deserialize, Serialize};
 
 use super::debug_sections;
@@ -290,7 +290,7 @@ impl Compilation {
             name: name.to_owned(),
             lower: true,
             plan: None,
-            strip_debug: false,
+            debug: DebugKept::All,
             output: None,
         };
         match worker::call(&request) {

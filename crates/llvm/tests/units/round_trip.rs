@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use backtrail_plan::worker::{Output, Request};
+use backtrail_plan::worker::{DebugKept, Output, Request};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::toolchain::{Workshop, compiler, request, run, serve_done};
@@ -85,7 +85,12 @@ fn stripping_leaves_code_without_debug_information() {
     let bitcode = workshop.bitcode("inlined.c", &["-O2", "-gline-tables-only"]);
     let stripped = workshop.path("stripped.bc");
     let output = Some(Output::Bitcode(stripped.clone()));
-    let unit = serve_done(&Request { strip_debug: true, lower: true, output, ..request(&bitcode) });
+    let unit = serve_done(&Request {
+        debug: DebugKept::Nothing,
+        lower: true,
+        output,
+        ..request(&bitcode)
+    });
     assert!(!unit.expect("asked for").locations.is_empty(), "lowered as it was read");
     let found = workshop.generate("inlined.c", &stripped, &flags);
     assert!(sections(&found) == sections(&expected));
@@ -97,14 +102,14 @@ fn is_same_without_debug(fixture: &str, in_two_steps: bool) -> bool {
     let workshop = Workshop::new();
     let expected = workshop.object(fixture, &["-O2"]);
     let lines = ["-O2", "-gline-tables-only"];
-    let rewrite = |from: &Path, output: Output, strip_debug: bool| {
-        serve_done(&Request { strip_debug, output: Some(output), ..request(from) });
+    let rewrite = |from: &Path, output: Output, debug: DebugKept| {
+        serve_done(&Request { debug, output: Some(output), ..request(from) });
     };
     let optimised = if in_two_steps {
         let passes_off = [&lines[..], &["-Xclang", "-disable-llvm-passes"]].concat();
         let early = workshop.bitcode(fixture, &passes_off);
         let (plain, optimised) = (workshop.path("plain.bc"), workshop.path("optimised.bc"));
-        rewrite(&early, Output::Unoptimised(plain.clone()), false);
+        rewrite(&early, Output::Unoptimised(plain.clone()), DebugKept::All);
         run(compiler(fixture)
             .args(lines)
             .args(["-emit-llvm", "-c", "-o"])
@@ -114,7 +119,7 @@ fn is_same_without_debug(fixture: &str, in_two_steps: bool) -> bool {
         workshop.bitcode(fixture, &lines)
     };
     let stripped = workshop.path("stripped.bc");
-    rewrite(&optimised, Output::Bitcode(stripped.clone()), true);
+    rewrite(&optimised, Output::Bitcode(stripped.clone()), DebugKept::Nothing);
     let found = workshop.generate(fixture, &stripped, &["-O2"]);
     sections(&found) == sections(&expected)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use backtrail_ir::Unit;
-use backtrail_plan::worker::{Request, Response};
+use backtrail_plan::worker::{DebugKept, Request, Response};
 use tempfile::TempDir;
 
 /// A folder that is removed at the end, and what is compiled in it.
@@ -105,7 +105,7 @@ pub fn request(bitcode: &Path) -> Request {
         name: "unit.c".to_owned(),
         lower: false,
         plan: None,
-        strip_debug: false,
+        debug: DebugKept::All,
         output: None,
     }
 }
