@@ -1,6 +1,7 @@
 //! What `backtrail autopsy` says can have run: of one core, of several, and of
 //! cores that are cut off anywhere.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -30,6 +31,47 @@ int main(int count, char **words) {
     if (which > 100)
         return other(which);
     return die(which) + 1;
+}
+";
+
+/// A library: it calls back, and calls a function of its own that its program
+/// replaces.
+const LIBRARY: &str = "\
+volatile int told;
+__attribute__((noinline)) int hook(int n) { return told += n; }
+__attribute__((noinline)) int unused(int n) { return told -= n; }
+__attribute__((noinline)) static int helper(int n, int (*f)(int)) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) {
+        if (i % 3 == 1)
+            sum += f(i);
+        else
+            sum -= i;
+        if (i == 5)
+            sum += hook(i) * 2;
+    }
+    return sum;
+}
+int each(int n, int (*f)(int)) {
+    if (n < 0)
+        return unused(n);
+    return helper(n, f) + 1;
+}
+";
+
+const ITS_PROGRAM: &str = "\
+#include <stdlib.h>
+int each(int n, int (*f)(int));
+static int left = 4;
+int hook(int n) { return left + n; }
+static int visit(int i) {
+    if (--left == 0)
+        abort();
+    return i & 1 ? i + 1 : i - 1;
+}
+int main(int count, char **words) {
+    (void)words;
+    return each(40 * count, visit);
 }
 ";
 
@@ -140,4 +182,62 @@ fn less_of_a_core_never_makes_executed_code_impossible() {
         }
     }
     assert!(told > 10 && refused > 0, "{told} {refused}");
+}
+
+#[test]
+fn libraries_tell_what_can_have_run_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("library.c"), LIBRARY).unwrap();
+    fs::write(folder.join("a.c"), ITS_PROGRAM).unwrap();
+    run(folder, &["cc", "-O1", "-g", "-fPIC", "-shared", "library.c", "-o", "liblibrary.so"]);
+    let rpath = "-Wl,-rpath,$ORIGIN";
+    run(folder, &["cc", "-O1", "-g", "a.c", "-L.", "-llibrary", rpath, "-o", "a"]);
+    run(folder, &["instrument", "--quiet", "--scheme", "log", "-o", "a.logged", "a"]);
+    run(folder, &["instrument", "--quiet", "--scheme", "full", "-o", "a.traced", "a"]);
+    die(folder, "", "core-of-it");
+    let told: Value =
+        serde_json::from_str(&run(folder, &["autopsy", "--json", "--blocks", "core-of-it"]))
+            .unwrap();
+
+    // Every frame, of the library and of the program, says how it came.
+    let frames = told["threads"][0]["frames"].as_array().unwrap();
+    let frame = |name: &str| frames.iter().find(|frame| frame["function"] == name).unwrap();
+    for (name, file) in [("visit", "a.c"), ("helper", "library.c"), ("each", "library.c")] {
+        assert!(frame(name)["file"].as_str().unwrap().ends_with(file), "{}", frame(name));
+        assert!(!frame(name)["path"].as_array().unwrap().is_empty(), "{}", frame(name));
+    }
+    let helper = frame("helper");
+    let older: u64 =
+        helper["older"].as_array().unwrap().iter().map(|it| it["times"].as_u64().unwrap()).sum();
+    assert!(
+        older >= 10 && helper["module"].as_str().unwrap().ends_with("liblibrary.so"),
+        "{helper}"
+    );
+    let never = frame("each")["never"].to_string();
+    assert!(never.contains("library.c:20"), "{never}");
+
+    // Nothing that ran is called impossible, though the library's own `hook` did not.
+    let mut dying = Command::new(folder.join("a.logged"));
+    dying.env("BACKTRAIL_DIR", folder.join("records")).current_dir(folder).output().unwrap();
+    let log = run(folder, &["show", "--json", "records"]);
+    let mut executed = BTreeSet::new();
+    for line in log.lines().skip(1) {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| event[name].as_str().unwrap().to_owned();
+        executed.insert((text("function"), text("block")));
+    }
+    assert!(executed.contains(&("helper".to_owned(), "b0".to_owned())), "{executed:?}");
+    let code = told["code"].as_array().unwrap();
+    for row in code {
+        // There are two of this name.
+        let name = row["function"].as_str().unwrap();
+        for block in row["impossible"].as_array().unwrap().iter().filter(|_| name != "hook") {
+            let what = (name.to_owned(), block.as_str().unwrap().to_owned());
+            assert!(!executed.contains(&what), "{what:?} ran");
+        }
+    }
+    assert_eq!(functions(&told), ["hook", "unused"]);
+    assert_eq!(told["active"]["functions"]["total"], 7);
+    assert_eq!(code.iter().filter(|row| row["function"] == "hook").count(), 2);
 }

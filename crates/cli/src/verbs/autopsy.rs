@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use backtrail_abi::tune::plain_name;
 use backtrail_build::output;
-use backtrail_crash::{Frames, Recovered, Unread};
+use backtrail_crash::{Recovered, Unread};
 use backtrail_graph::Index as _;
 use backtrail_machine::image::build_id_text;
 use backtrail_machine::modules::Options;
@@ -27,7 +27,7 @@ use crate::args;
 use crate::json::{write_document, write_line};
 use crate::source::{self, Sources};
 use crate::style::{demangle, terminal};
-use conclusion::{Concluded, Stops};
+use conclusion::{Concluded, Stops, Tables};
 use records::{Records, Recovery, Walk};
 
 /// Said of a program that has nothing of ours.
@@ -104,8 +104,8 @@ fn write_pages(found: &[Examined], folder: &Path, quiet: bool) -> anyhow::Result
 /// What was found out about a process.
 pub struct Examined {
     autopsy: Autopsy,
-    /// What was concluded, and the table it was concluded by.
-    concluded: Option<(Concluded, Frames)>,
+    /// What was concluded, and the tables it was concluded by.
+    concluded: Option<(Concluded, Tables)>,
 }
 
 /// All that a process tells.
@@ -138,7 +138,10 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Examined {
     let walks = walks.iter().enumerate();
     let threads = walks.map(|(place, walk)| examiner.thread(place, walk, crashed)).collect();
     let conclusion = examiner.conclusion();
-    let table = main.and_then(|main| examiner.records.take(&main.path));
+    let mut tables = Tables::new();
+    for path in concluded.iter().flat_map(Concluded::paths) {
+        tables.extend(examiner.records.take(path).map(|table| (path.to_owned(), table)));
+    }
     let image = main.and_then(|main| main.image.as_ref());
     let ours = image.is_some_and(|image| {
         image.has_section(backtrail_abi::UNIT_SECTION)
@@ -159,7 +162,7 @@ fn examine(process: &Process, core: &str, map: &[SourceMap]) -> Examined {
         threads,
         conclusion,
     };
-    Examined { autopsy, concluded: concluded.zip(table) }
+    Examined { autopsy, concluded: concluded.map(|it| (it, tables)) }
 }
 
 /// What is missing or uncertain.
@@ -394,17 +397,16 @@ impl Examiner<'_> {
         let Some(recovery) = looked.recovery else { return Vec::new() };
         let (thread, frame) = looked.place;
         let frames = self.records.table(&recovery.module);
-        frames.map_or_else(Vec::new, |frames| concluded.never(frames, thread, frame))
+        let never = |frames| concluded.never(&recovery.module, frames, thread, frame);
+        frames.map_or_else(Vec::new, never)
     }
 
-    /// What can have run of the executable.
+    /// What can have run of the executable and of its libraries.
     fn conclusion(&mut self) -> Option<autopsy::Conclusion> {
         let concluded = self.concluded?;
-        let main = self.process.main()?.path.clone();
-        let frames = self.records.table(&main)?;
         let last = concluded.last_blocks();
         self.stops.retain(|key, _| last.contains(key));
-        let mut found = concluded.report(frames, &self.stops);
+        let mut found = concluded.report(&mut self.records, &self.stops);
         for file in &mut found.files {
             file.name = mapped(self.map, &file.name);
         }

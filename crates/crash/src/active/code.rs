@@ -104,8 +104,15 @@ pub(super) enum UnseenCalls {
 }
 
 impl Code {
-    /// Looks through `program`, whose units have these `ids`, in order.
-    pub fn new(program: &Program<'_>, ids: &[[u8; 16]], outside: &Outside) -> Self {
+    /// Looks through `program`, whose units have these `ids`, in order. It is what one
+    /// module consists of: an executable, or else a shared library, whose exported
+    /// functions may be others' than its own when it calls them.
+    pub fn new(
+        program: &Program<'_>,
+        ids: &[[u8; 16]],
+        outside: &Outside,
+        is_executable: bool,
+    ) -> Self {
         let targets = CallTargets::new(program);
         let by_object: BTreeMap<Object, [u8; 16]> =
             program.units().zip(ids).map(|((object, _), &id)| (object, id)).collect();
@@ -113,6 +120,10 @@ impl Code {
             program,
             targets: &targets,
             has_native: outside.has_native,
+            replaceable: match is_executable {
+                true => BTreeSet::new(),
+                false => outside.refers_to.iter().map(String::as_str).collect(),
+            },
             vforks: false,
             classes: BTreeMap::new(),
             taken: Vec::new(),
@@ -157,6 +168,16 @@ impl Code {
     /// The body of a function, if its code is in the program.
     pub fn body(&self, id: FunctionId) -> Option<Body> {
         self.numbers.get(&id).copied()
+    }
+
+    /// Whether an activation may end anywhere, not only at calls.
+    pub fn may_end_anywhere(&self) -> bool {
+        self.may_end_anywhere
+    }
+
+    /// Says that activations may end anywhere: another module may see to that.
+    pub fn set_may_end_anywhere(&mut self) {
+        self.may_end_anywhere = true;
     }
 
     /// The functions whose code is in the program.
@@ -224,6 +245,8 @@ struct Maker<'a, 'u> {
     program: &'a Program<'u>,
     targets: &'a CallTargets<'a, 'u>,
     has_native: bool,
+    /// The names that another module may define as well, and be asked first.
+    replaceable: BTreeSet<&'a str>,
     /// Whether a process may go on behind a call that ends its child.
     vforks: bool,
     /// Who indirect calls with so many arguments may reach.
@@ -353,9 +376,11 @@ impl<'u> Maker<'_, 'u> {
             Target::Body(body) => {
                 let (object, func) = self.targets.bodies()[body];
                 let unit = self.unit(object);
-                let linkage = unit.symbols[unit.functions[func].symbol].linkage;
-                let is_weak = matches!(linkage, Linkage::Weak | Linkage::WeakOdr);
-                let overridden = self.has_native && is_weak;
+                let symbol = &unit.symbols[unit.functions[func].symbol];
+                let is_weak = matches!(symbol.linkage, Linkage::Weak | Linkage::WeakOdr);
+                let is_shared =
+                    symbol.linkage != Linkage::Internal && self.replaceable.contains(&*symbol.name);
+                let overridden = (self.has_native && is_weak) || is_shared;
                 (Arc::new([body]), overridden.then(|| self.unknown()))
             }
             Target::Taken { arguments } => (self.class(arguments), Some(self.unknown())),

@@ -74,7 +74,7 @@ impl RandomProgram {
     }
 
     pub fn code(&self) -> Code {
-        Code::new(&Program::of_units([&self.unit]), &[UNIT], &Outside::default())
+        Code::new(&Program::of_units([&self.unit]), &[UNIT], &Outside::default(), true)
     }
 }
 

@@ -14,12 +14,11 @@ pub fn compare(found: &[Examined]) -> Common {
 /// What can have run in all of them, if they are of one build.
 fn conclude(found: &[Examined]) -> Option<Conclusion> {
     let (first, others) = found.split_first()?;
-    let (concluded, frames) = first.concluded.as_ref()?;
-    let mut both = concluded.all();
+    let (concluded, tables) = first.concluded.as_ref()?;
+    let mut same = Vec::new();
     for other in others {
         let is_same = other.autopsy.build_id == first.autopsy.build_id;
-        let (other, _) = other.concluded.as_ref().filter(|_| is_same)?;
-        both = other.intersect(&both);
+        same.push(&other.concluded.as_ref().filter(|_| is_same)?.0);
     }
-    Some(concluded.report_common(frames, &both))
+    Some(concluded.common(&same, tables))
 }

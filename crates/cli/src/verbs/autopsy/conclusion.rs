@@ -16,11 +16,18 @@ use super::records::{Records, Walk};
 use super::way::lines;
 use crate::style::demangle;
 
-/// What was concluded from a core.
+/// What was concluded from a core: of the executable and of the libraries that record
+/// something, each by itself. What calls between modules do is what unseen code may do.
 pub struct Concluded {
+    modules: Vec<OfModule>,
+}
+
+struct OfModule {
+    path: String,
+    build_id: Option<Vec<u8>>,
     code: Code,
     /// What can have run.
-    pub active: Active,
+    active: Active,
     /// What can have run if only stacks are known.
     least: Active,
     evidence: Evidence,
@@ -28,40 +35,110 @@ pub struct Concluded {
     units: BTreeMap<[u8; 16], usize>,
 }
 
+/// The tables of modules, by path.
+pub type Tables = BTreeMap<String, Frames>;
+
 type Line = (String, u32);
 
 impl Concluded {
-    /// Asks what can have run of the executable of `process`, if it records
-    /// something.
+    /// Asks what can have run of `process`, if its executable records something.
     pub fn new(process: &Process, records: &mut Records<'_>, walks: &[Walk<'_>]) -> Option<Self> {
-        let main = process.main()?.path.clone();
-        records.table(&main)?;
-        let evidence = gather(process, records, walks);
-        let frames = records.table(&main)?;
-        let models = frames.models()?;
-        let ids: Vec<[u8; 16]> = models.iter().map(|(id, _)| *id).collect();
-        let program = Program::of_units(models.iter().map(|(_, unit)| *unit));
-        let code = Code::new(&program, &ids, frames.outside());
-        let active = Active::compute(&code, &evidence);
-        let least = Active::compute(&code, &evidence.stacks_only());
-        let units = ids.iter().enumerate().map(|(place, id)| (*id, place)).collect();
-        Some(Self { code, active, least, evidence, units })
+        let main = process.main()?;
+        records.table(&main.path)?.models()?;
+        let mut codes = Vec::new();
+        for module in &process.modules.list {
+            let Some(frames) = records.table(&module.path) else { continue };
+            // A library of which a unit is missing is unseen.
+            let Some(models) = frames.models() else { continue };
+            let ids: Vec<[u8; 16]> = models.iter().map(|(id, _)| *id).collect();
+            let program = Program::of_units(models.iter().map(|(_, unit)| *unit));
+            let is_executable = std::ptr::eq(module, main);
+            codes.push((module, Code::new(&program, &ids, frames.outside(), is_executable), ids));
+        }
+        // A handler that leaves for a landing leaves whatever is on the stack.
+        if codes.iter().any(|(_, code, _)| code.may_end_anywhere()) {
+            codes.iter_mut().for_each(|(_, code, _)| code.set_may_end_anywhere());
+        }
+        let mut modules = Vec::new();
+        for (module, code, ids) in codes {
+            let evidence = gather(process, module, records, walks);
+            modules.push(OfModule {
+                path: module.path.clone(),
+                build_id: module.build_id.clone(),
+                active: Active::compute(&code, &evidence),
+                least: Active::compute(&code, &evidence.stacks_only()),
+                code,
+                evidence,
+                units: ids.iter().enumerate().map(|(place, id)| (*id, place)).collect(),
+            });
+        }
+        Some(Self { modules })
     }
 
-    /// What can have run, and what if only stacks are known.
-    pub fn all(&self) -> (Active, Active) {
-        (self.active.clone(), self.least.clone())
+    /// What can have run in all of these, which are of one executable, of the modules
+    /// that all of them have.
+    pub fn common(&self, others: &[&Concluded], tables: &Tables) -> Conclusion {
+        let mut found = Description::default();
+        for module in &self.modules {
+            let is_same = |it: &&OfModule| it.path == module.path && it.build_id == module.build_id;
+            let (mut active, mut least) = (module.active.clone(), module.least.clone());
+            let in_all = others.iter().all(|other| {
+                let other = other.modules.iter().find(is_same);
+                other.is_some_and(|other| {
+                    active = other.active.intersect(&active);
+                    least = other.least.intersect(&least);
+                    true
+                })
+            });
+            if let Some(frames) = tables.get(&module.path).filter(|_| in_all) {
+                found.add(module, (&active, &least), frames, &Stops::default());
+            }
+        }
+        found.finish()
     }
 
-    /// The same, as far as it is so in others, too, which are of the same
-    /// executable.
-    pub fn intersect(&self, others: &(Active, Active)) -> (Active, Active) {
-        (self.active.intersect(&others.0), self.least.intersect(&others.1))
+    /// The lines that an activation of a function of a module never came to, by the
+    /// places of its thread and frame.
+    pub fn never(&self, path: &str, frames: &Frames, thread: usize, frame: usize) -> Vec<Line> {
+        let module = self.modules.iter().find(|it| it.path == path);
+        module.map_or_else(Vec::new, |module| module.never(frames, thread, frame))
     }
 
-    /// The lines that an activation never came to, by the places of its thread
-    /// and frame.
-    pub fn never(&self, frames: &Frames, thread: usize, frame: usize) -> Vec<Line> {
+    /// All of it, as it is shown. `stops` are the lines at which live frames are,
+    /// by function and block: what comes behind has not run because of them.
+    pub fn report(&self, tables: &mut Records<'_>, stops: &Stops) -> Conclusion {
+        let mut found = Description::default();
+        for module in &self.modules {
+            if let Some(frames) = tables.table(&module.path) {
+                found.add(module, (&module.active, &module.least), frames, stops);
+            }
+        }
+        found.finish()
+    }
+
+    /// The modules that were looked at.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.modules.iter().map(|it| &*it.path)
+    }
+
+    /// The blocks that a live frame is in, without having passed them before.
+    pub fn last_blocks(&self) -> BTreeSet<([u8; 16], u32, Block)> {
+        let mut found = BTreeSet::new();
+        for activation in self.modules.iter().flat_map(|it| it.evidence.activations()) {
+            let passed = activation.suffix.iter().rev().skip(1);
+            if let Some(at) = activation.at
+                && !passed.clone().any(|&block| block == at)
+            {
+                let (unit, function) = activation.function;
+                found.insert((unit, function.position() as u32, at));
+            }
+        }
+        found
+    }
+}
+
+impl OfModule {
+    fn never(&self, frames: &Frames, thread: usize, frame: usize) -> Vec<Line> {
         let found = self.evidence.threads.get(thread).and_then(|it| it.frames.get(frame));
         let Some(StackFrame::Known(activation)) = found else { return Vec::new() };
         let (unit, function) = activation.function;
@@ -76,111 +153,108 @@ impl Concluded {
         }
         other.difference(&came).cloned().collect()
     }
-
-    /// All of it, as it is shown. `stops` are the lines at which live frames are,
-    /// by function and block: what comes behind has not run because of them.
-    pub fn report(&self, frames: &Frames, stops: &Stops) -> Conclusion {
-        describe(&self.code, &self.active, &self.least, &self.units, frames, stops)
-    }
-
-    /// The same of what several cores have in common.
-    pub fn report_common(&self, frames: &Frames, both: &(Active, Active)) -> Conclusion {
-        describe(&self.code, &both.0, &both.1, &self.units, frames, &Stops::default())
-    }
-
-    /// The blocks that a live frame is in, without having passed them before.
-    pub fn last_blocks(&self) -> BTreeSet<([u8; 16], u32, Block)> {
-        let mut found = BTreeSet::new();
-        for activation in self.evidence.activations() {
-            let passed = activation.suffix.iter().rev().skip(1);
-            if let Some(at) = activation.at
-                && !passed.clone().any(|&block| block == at)
-            {
-                let (unit, function) = activation.function;
-                found.insert((unit, function.position() as u32, at));
-            }
-        }
-        found
-    }
 }
 
 /// How many lines of the block that a frame is in were reached, by the frame that
 /// came furthest.
 pub type Stops = BTreeMap<([u8; 16], u32, Block), usize>;
 
-fn describe(
-    code: &Code,
-    active: &Active,
-    least: &Active,
-    units: &BTreeMap<[u8; 16], usize>,
-    frames: &Frames,
-    stops: &Stops,
-) -> Conclusion {
-    let models: Vec<&Unit> =
-        frames.models().unwrap_or_default().into_iter().map(|(_, unit)| unit).collect();
-    let mut states: BTreeMap<String, BTreeMap<u32, LineState>> = BTreeMap::new();
-    let mut functions: Vec<String> = Vec::new();
-    let mut total = Size::default();
-    let mut by_function = Vec::new();
-    for (body, (unit_id, function)) in code.functions() {
-        let Some(unit) = units.get(&unit_id).and_then(|&place| models.get(place)) else { continue };
-        let flow = code.flow(body);
-        let name = &unit.symbols[unit.functions[function].symbol].name;
-        let edge = |edge| {
-            let ends = (flow.source(edge).position() as u32, flow.target(edge).position() as u32);
-            (ends.0, ends.1, active.edge(body, edge))
-        };
-        by_function.push(FunctionCode {
-            function: name.clone(),
-            unit: unit.name.clone(),
-            blocks: flow.nodes().map(|block| active.block(body, block)).collect(),
-            edges: flow.edges().map(edge).collect(),
-        });
-        total.functions += 1;
-        total.nodes += flow.node_count() as u64;
-        total.edges += flow.edge_count() as u64;
-        if !active.function(body) {
-            functions.push(demangle(name));
-        }
-        for block in flow.nodes() {
-            let state = match (active.executed(body, block), active.block(body, block)) {
-                (true, true) => LineState::Executed,
-                (_, true) => LineState::Possible,
-                (_, false) => LineState::Impossible,
+/// What is shown, as far as modules were added to it.
+#[derive(Default)]
+struct Description {
+    states: BTreeMap<String, BTreeMap<u32, LineState>>,
+    impossible_functions: Vec<String>,
+    total: Size,
+    now: Size,
+    by_stack: Size,
+    code: Vec<FunctionCode>,
+}
+
+fn add(sum: &mut Size, more: Size) {
+    sum.functions += more.functions;
+    sum.nodes += more.nodes;
+    sum.edges += more.edges;
+}
+
+impl Description {
+    fn add(
+        &mut self,
+        module: &OfModule,
+        (active, least): (&Active, &Active),
+        frames: &Frames,
+        stops: &Stops,
+    ) {
+        let code = &module.code;
+        let models: Vec<&Unit> =
+            frames.models().unwrap_or_default().into_iter().map(|(_, unit)| unit).collect();
+        for (body, (unit_id, function)) in code.functions() {
+            let unit = module.units.get(&unit_id).and_then(|&place| models.get(place));
+            let Some(unit) = unit else { continue };
+            let flow = code.flow(body);
+            let name = &unit.symbols[unit.functions[function].symbol].name;
+            let edge = |edge| {
+                let (from, to) = (flow.source(edge), flow.target(edge));
+                (from.position() as u32, to.position() as u32, active.edge(body, edge))
             };
-            let mut lines = lines(unit, function, block);
-            let reached = stops.get(&(unit_id, function.position() as u32, block)).copied();
-            let later = lines.split_off(reached.unwrap_or(lines.len()).min(lines.len()));
-            let mut note = |(file, line): Line, state: LineState| {
-                let file = states.entry(file).or_default();
-                let known = file.entry(line).or_insert(LineState::Impossible);
-                *known = (*known).max(state);
-            };
-            lines.into_iter().for_each(|line| note(line, state));
-            later.into_iter().for_each(|line| note(line, state.min(LineState::Possible)));
+            self.code.push(FunctionCode {
+                function: name.clone(),
+                unit: unit.name.clone(),
+                blocks: flow.nodes().map(|block| active.block(body, block)).collect(),
+                edges: flow.edges().map(edge).collect(),
+            });
+            let (nodes, edges) = (flow.node_count() as u64, flow.edge_count() as u64);
+            add(&mut self.total, Size { functions: 1, nodes, edges });
+            if !active.function(body) {
+                self.impossible_functions.push(demangle(name));
+            }
+            for block in flow.nodes() {
+                let state = match (active.executed(body, block), active.block(body, block)) {
+                    (true, true) => LineState::Executed,
+                    (_, true) => LineState::Possible,
+                    (_, false) => LineState::Impossible,
+                };
+                let mut lines = lines(unit, function, block);
+                let reached = stops.get(&(unit_id, function.position() as u32, block)).copied();
+                let later = lines.split_off(reached.unwrap_or(lines.len()).min(lines.len()));
+                lines.into_iter().for_each(|line| self.note(line, state));
+                let later = later.into_iter();
+                later.for_each(|line| self.note(line, state.min(LineState::Possible)));
+            }
         }
+        self.total.edges += code.direct_calls();
+        add(&mut self.now, active.size());
+        add(&mut self.by_stack, least.size());
     }
-    functions.sort();
-    functions.dedup();
-    let (now, before) = (active.size(), least.size());
-    let counted = |total: u64, stack_only: u64, now: u64| Counted { total, stack_only, now };
-    total.edges += code.direct_calls();
-    let all_lines = states.values().map(|lines| lines.len() as u64).sum();
-    let impossible: Vec<Line> = states
-        .iter()
-        .flat_map(|(file, lines)| {
-            let impossible = lines.iter().filter(|(_, state)| **state == LineState::Impossible);
-            impossible.map(move |(line, _)| (file.clone(), *line))
-        })
-        .collect();
-    Conclusion {
-        functions: counted(total.functions, before.functions, now.functions),
-        nodes: counted(total.nodes, before.nodes, now.nodes),
-        edges: counted(total.edges, before.edges, now.edges),
-        all_lines,
-        impossible_functions: functions,
-        impossible_lines: impossible,
-        code: by_function,
-        files: states.into_iter().map(|(name, states)| SourceFile { name, states }).collect(),
+
+    fn note(&mut self, (file, line): Line, state: LineState) {
+        let file = self.states.entry(file).or_default();
+        let known = file.entry(line).or_insert(LineState::Impossible);
+        *known = (*known).max(state);
+    }
+
+    fn finish(mut self) -> Conclusion {
+        self.impossible_functions.sort();
+        self.impossible_functions.dedup();
+        let (total, now, before) = (self.total, self.now, self.by_stack);
+        let counted = |total: u64, stack_only: u64, now: u64| Counted { total, stack_only, now };
+        let states = self.states;
+        let all_lines = states.values().map(|lines| lines.len() as u64).sum();
+        let impossible: Vec<Line> = states
+            .iter()
+            .flat_map(|(file, lines)| {
+                let impossible = lines.iter().filter(|(_, state)| **state == LineState::Impossible);
+                impossible.map(move |(line, _)| (file.clone(), *line))
+            })
+            .collect();
+        Conclusion {
+            functions: counted(total.functions, before.functions, now.functions),
+            nodes: counted(total.nodes, before.nodes, now.nodes),
+            edges: counted(total.edges, before.edges, now.edges),
+            all_lines,
+            impossible_functions: self.impossible_functions,
+            impossible_lines: impossible,
+            code: self.code,
+            files: states.into_iter().map(|(name, states)| SourceFile { name, states }).collect(),
+        }
     }
 }

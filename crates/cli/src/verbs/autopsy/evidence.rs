@@ -11,24 +11,29 @@ use backtrail_machine::unwind::{self, End};
 
 use super::records::{Records, Recovery, Walk};
 
-/// What the threads of a process tell about the functions of its executable.
-pub fn gather(process: &Process, records: &mut Records<'_>, walks: &[Walk<'_>]) -> Evidence {
-    let Some(main) = process.main() else { return Evidence::default() };
+/// What the threads of a process tell about the functions of one of its modules, the
+/// executable or a library.
+pub fn gather(
+    process: &Process,
+    module: &Module,
+    records: &mut Records<'_>,
+    walks: &[Walk<'_>],
+) -> Evidence {
     let mut evidence = Evidence::default();
     for walk in walks {
-        evidence.threads.push(stack(records, walk, &main.path));
+        evidence.threads.push(stack(records, walk, &module.path));
     }
     // A core that is cut off lacks memory, not threads: notes come first.
     evidence.threads_missing = walks.is_empty();
-    if let Some(table) = records.table(&main.path).filter(|table| table.has_coverage()) {
-        add_coverage(process, main, table, walks, &mut evidence);
+    if let Some(table) = records.table(&module.path).filter(|table| table.has_coverage()) {
+        add_coverage(process, module, table, walks, &mut evidence);
     }
     evidence
 }
 
 fn add_coverage(
     process: &Process,
-    main: &Module,
+    module: &Module,
     table: &Frames,
     walks: &[Walk<'_>],
     evidence: &mut Evidence,
@@ -50,7 +55,7 @@ fn add_coverage(
             asked.insert(
                 (thread, place),
                 Frame {
-                    address: frame.instruction().wrapping_sub(main.bias),
+                    address: frame.instruction().wrapping_sub(module.bias),
                     is_call: !frame.interrupted,
                     frame_address: end,
                     register: &registers[thread][place],
@@ -61,13 +66,13 @@ fn add_coverage(
     }
     // What the file says now is not what it said then.
     let bytes = |at: u64, bytes: &mut [u8]| {
-        let at = at.wrapping_add(main.bias);
+        let at = at.wrapping_add(module.bias);
         process.memory.is_dumped(at, bytes.len() as u64) && memory(at, bytes)
     };
     table.add_coverage(evidence, &asked, &bytes);
 }
 
-fn stack(records: &mut Records<'_>, walk: &Walk<'_>, main: &str) -> Stack {
+fn stack(records: &mut Records<'_>, walk: &Walk<'_>, module: &str) -> Stack {
     let mut stack = Stack { complete: walk.backtrace.end == End::Outermost, ..Stack::default() };
     for (frame, recovery) in walk.backtrace.frames.iter().zip(&walk.recoveries) {
         if frame.uncertain || (frame.remark.is_some() && frame.end.is_none()) {
@@ -75,15 +80,15 @@ fn stack(records: &mut Records<'_>, walk: &Walk<'_>, main: &str) -> Stack {
             break;
         }
         let unreadable = recovery.as_ref().is_some_and(|it| {
-            it.module == main
+            it.module == module
                 && matches!(it.found, Err(Unread::NoModel(_) | Unread::Damaged { .. }))
         });
         stack.complete &= !unreadable;
-        stack.frames.push(stack_frame(frame, recovery.as_ref(), main));
+        stack.frames.push(stack_frame(frame, recovery.as_ref(), module));
     }
     let Some(gap) = &walk.backtrace.gap else { return stack };
     for &address in gap.instructions.keys() {
-        let Some(recovery) = records.at(address).filter(|it| it.module == main) else { continue };
+        let Some(recovery) = records.at(address).filter(|it| it.module == module) else { continue };
         match recovery.found {
             Ok(found) => stack.folded.push(activation(&found, Position::SomeCall)),
             Err(Unread::NotOurs) => {}
@@ -93,8 +98,8 @@ fn stack(records: &mut Records<'_>, walk: &Walk<'_>, main: &str) -> Stack {
     stack
 }
 
-fn stack_frame(frame: &unwind::Frame, recovery: Option<&Recovery>, main: &str) -> StackFrame {
-    let Some(recovery) = recovery.filter(|it| it.module == main && !frame.signal) else {
+fn stack_frame(frame: &unwind::Frame, recovery: Option<&Recovery>, module: &str) -> StackFrame {
+    let Some(recovery) = recovery.filter(|it| it.module == module && !frame.signal) else {
         return StackFrame::Unseen;
     };
     let position = if frame.interrupted { Position::Within } else { Position::SomeCall };
