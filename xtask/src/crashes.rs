@@ -2,96 +2,327 @@
 //! crashes, and random executions against what is called impossible.
 //!
 //! The tests of `cli` and `crash` take their amounts by number; here these are
-//! large. The table goes into `docs/crash-truth.md`.
+//! large. They run part by part ([`rows`]), and what they found becomes
+//! `docs/crash-truth.md`. A part in which something is wrong does not stop the
+//! others, and the page says what it is.
 
 pub mod programs;
+pub mod rows;
 
-use anyhow::{Context as _, Result};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
+use crate::corpus::tree::Workshop;
 use crate::packages::Need;
-use crate::{command, corpus, setup, workspace};
+use crate::{command, corpus, setup, terminal, workspace};
+use rows::{Found, Kept, Left};
 
 /// What `cargo xtask fuzz crash` takes.
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these real programs; `none` for none
+    /// Only these: names of programs, `kinds` for the fixtures, `csmith`, `executions`
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
-    /// How many crashes at random blocks
+    /// How many crashes at random blocks, at least
     #[arg(long, default_value_t = 1_000)]
-    count: u64,
+    count: usize,
+    /// How many of them for each real program at each level
+    #[arg(long, default_value_t = 16)]
+    by_program: usize,
     /// How many crashes of each program with each scheme
     #[arg(long, default_value_t = 100)]
-    by_scheme: u64,
-    /// Only so many crashes by scheme, and none that are compared with logs
-    #[arg(long)]
+    by_scheme: usize,
+    /// Only crashes by scheme, none that are compared with logs
+    #[arg(long, conflicts_with = "only_logs")]
     only_schemes: bool,
+    /// Only crashes that are compared with logs
+    #[arg(long)]
+    only_logs: bool,
     /// How many random executions
     #[arg(long, default_value_t = 100_000)]
     executions: u64,
     /// Begins the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Make again what has been made with the same tool
+    #[arg(long)]
+    again: bool,
 }
 
 const PAGE: &str = "docs/crash-truth.md";
+const TEST: &str = "crates/cli/tests/crash_truth";
+
+/// Forced crashes of the fixture at each level.
+const OF_FIXTURE: usize = 12;
+/// Forced crashes of a part of random programs.
+const OF_CSMITH: usize = 96;
+
+/// What is run at once, and kept.
+enum Part {
+    Kinds,
+    Program(&'static str, &'static str),
+    Csmith(usize),
+}
+
+impl Part {
+    fn title(&self) -> String {
+        match self {
+            Part::Kinds => "kinds".to_owned(),
+            Part::Program(name, level) => format!("{name} {level}"),
+            Part::Csmith(number) => format!("csmith {number}"),
+        }
+    }
+
+    /// All of them, for so many forced crashes.
+    fn all(options: &Options) -> Vec<Part> {
+        let mut parts = vec![Part::Kinds];
+        for name in programs::NAMES {
+            parts.extend(programs::LEVELS.map(|level| Part::Program(name, level)));
+        }
+        let others = 3 * OF_FIXTURE + (parts.len() - 1) * options.by_program;
+        let random = options.count.saturating_sub(others).div_ceil(OF_CSMITH).max(1);
+        parts.extend((1..=random).map(Part::Csmith));
+        parts
+    }
+}
 
 /// Runs the tests and writes the page.
 pub fn run(options: &Options) -> Result<()> {
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = corpus::workshop(None, "profile-")?;
-    let target = workspace::target()?;
-    let list = target.join("crash-truth-programs.json");
-    programs::list(&workshop, &options.only, &list)?;
-    let tables = ["crash-truth-table.md", "crash-schemes-table.md"].map(|name| target.join(name));
-    let test = |package: &str, test: &str, name: &str| {
-        let mut cargo = workspace::cargo();
-        cargo.args(["test", "--release", "--package", package, "--test", test]);
-        cargo.args(["--", "--nocapture", name]);
-        cargo.env("BACKTRAIL_SEED", options.seed.to_string());
-        cargo.env("BACKTRAIL_EXECUTIONS", options.executions.to_string());
-        cargo.env("BACKTRAIL_CRASHES", options.count.to_string());
-        cargo.env("BACKTRAIL_CRASHES_BY_SCHEME", options.by_scheme.to_string());
-        cargo.env("BACKTRAIL_PROGRAMS", &list).env("BACKTRAIL_TABLE", &tables[0]);
-        cargo.env("BACKTRAIL_SCHEMES_TABLE", &tables[1]);
-        command::run(&mut cargo)
+    // Building the test links the tool again, and that is the one that is used.
+    let mut cargo = workspace::cargo();
+    cargo.args(["test", "--quiet", "--release", "--no-run", "--package", "backtrail-cli"]);
+    command::run(cargo.args(["--test", "crash_truth"]))?;
+    let driver = Driver::new(options, &workshop)?;
+    let is_wanted = |name: &str| {
+        options.only.is_empty() || options.only.iter().any(|it| name.split(' ').next() == Some(it))
     };
-    if !options.only_schemes {
-        test("backtrail-crash", "active_code", "")?;
-        test("backtrail-cli", "crash_truth", "crashes_tell")?;
+    if !options.only_schemes && is_wanted("executions") {
+        driver.test("backtrail-crash", "active_code", "", &[])?;
     }
-    test("backtrail-cli", "crash_truth", "schemes_leave")?;
-    let [truth, schemes] = tables.map(|path| std::fs::read_to_string(path).unwrap_or_default());
-    let page = page(options, &truth, &schemes);
-    std::fs::write(workspace::root().join(PAGE), page).context("cannot write the page")
+    let parts = Part::all(options);
+    for (number, part) in parts.iter().enumerate() {
+        let title = part.title();
+        let made = driver.kept.get::<Found>(&title).is_some() && !options.again;
+        if !made && !options.only_schemes && is_wanted(&title) {
+            terminal::heading(&title);
+            report(driver.compare(part, options.seed * 1_000 + number as u64));
+        }
+    }
+    for name in programs::NAMES {
+        let made = driver.kept.get::<Left>(&by_scheme(name)).is_some() && !options.again;
+        if !made && !options.only_logs && is_wanted(name) {
+            terminal::heading(&by_scheme(name));
+            report(driver.measure(name));
+        }
+    }
+    driver.write_page(&parts)
 }
 
-fn page(options: &Options, table: &str, schemes: &str) -> String {
+fn by_scheme(name: &str) -> String {
+    format!("{name} by scheme")
+}
+
+/// Others go on when one fails: the page says what is missing.
+fn report(result: Result<()>) {
+    if let Err(error) = result {
+        terminal::error(&error);
+    }
+}
+
+struct Driver<'a> {
+    options: &'a Options,
+    workshop: &'a Workshop,
+    kept: Kept,
+    folder: PathBuf,
+}
+
+impl<'a> Driver<'a> {
+    fn new(options: &'a Options, workshop: &'a Workshop) -> Result<Self> {
+        let folder = workspace::target()?.join("crash-truth");
+        let mut stamp = workshop.tool_stamp()?;
+        let amounts = [options.count, options.by_program, options.by_scheme];
+        stamp.push_str(&format!(" {amounts:?} {} {}", options.seed, test_stamp()?));
+        Ok(Self { options, workshop, kept: Kept::new(folder.clone(), stamp)?, folder })
+    }
+
+    fn test(
+        &self,
+        package: &str,
+        test: &str,
+        name: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<()> {
+        let mut cargo = workspace::cargo();
+        cargo.args(["test", "--quiet", "--release", "--package", package, "--test", test]);
+        cargo.args(["--", "--nocapture", name]);
+        cargo.env("BACKTRAIL_SEED", self.options.seed.to_string());
+        cargo.env("BACKTRAIL_VARIANTS", self.workshop.cache());
+        cargo.env("BACKTRAIL_EXECUTIONS", self.options.executions.to_string());
+        cargo.envs(variables.iter().copied());
+        command::run(&mut cargo)
+    }
+
+    /// Writes the list of a part, which is of one program.
+    fn list(&self, part: &str, program: &programs::Listed) -> Result<PathBuf> {
+        let path = self.folder.join(format!("{part}.list"));
+        std::fs::write(&path, serde_json::to_string(&[program])?)?;
+        Ok(path)
+    }
+
+    /// Where the test writes what it found of a part.
+    fn written(&self, part: &str) -> PathBuf {
+        let path = self.folder.join(format!("{part}.written"));
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    /// Compares crashes of a part with logs and with gdb.
+    fn compare(&self, part: &Part, seed: u64) -> Result<()> {
+        let (name, count, list) = match part {
+            Part::Kinds => ("kinds", OF_FIXTURE, None),
+            Part::Csmith(_) => ("csmith", OF_CSMITH, None),
+            Part::Program(name, level) => {
+                let program = programs::stoppable(self.workshop, name, level)?;
+                ("listed", self.options.by_program, Some(self.list(&part.title(), &program)?))
+            }
+        };
+        let written = self.written(&part.title());
+        let (count, seed) = (count.to_string(), seed.to_string());
+        let list = list.as_deref().map_or("", text);
+        let variables = [
+            ("BACKTRAIL_PART", name),
+            ("BACKTRAIL_CRASHES", &count),
+            ("BACKTRAIL_SEED", &seed),
+            ("BACKTRAIL_PROGRAMS", list),
+            ("BACKTRAIL_ROWS", text(&written)),
+        ];
+        let outcome = self.test("backtrail-cli", "crash_truth", "crashes_tell", &variables);
+        // A part in which something is wrong is one that was made.
+        let found: Option<Found> =
+            std::fs::read(&written).ok().and_then(|it| serde_json::from_slice(&it).ok());
+        match found {
+            Some(found) if outcome.is_ok() || !found.wrong.is_empty() => {
+                self.kept.put::<Found>(&part.title(), &written)
+            }
+            _ => outcome.and_then(|()| anyhow::bail!("the test wrote nothing of {}", part.title())),
+        }
+    }
+
+    /// Lets a program die with each scheme.
+    fn measure(&self, name: &'static str) -> Result<()> {
+        let program = programs::plain(self.workshop, name)?;
+        let (list, written) =
+            (self.list(&by_scheme(name), &program)?, self.written(&by_scheme(name)));
+        let count = self.options.by_scheme.to_string();
+        let variables = [
+            ("BACKTRAIL_CRASHES_BY_SCHEME", &*count),
+            ("BACKTRAIL_PROGRAMS", text(&list)),
+            ("BACKTRAIL_ROWS", text(&written)),
+        ];
+        self.test("backtrail-cli", "crash_truth", "schemes_leave", &variables)?;
+        self.kept.put::<Left>(&by_scheme(name), &written)
+    }
+
+    /// Writes the page of all that is kept. What is missing or wrong is an error, and
+    /// stands on the page.
+    fn write_page(&self, parts: &[Part]) -> Result<()> {
+        let mut missing = Vec::new();
+        let mut found = Vec::new();
+        for part in parts {
+            match self.kept.get::<Found>(&part.title()) {
+                Some(it) => found.push(it),
+                None => missing.push(part.title()),
+            }
+        }
+        let mut left = Vec::new();
+        for name in programs::NAMES {
+            match self.kept.get::<Left>(&by_scheme(name)) {
+                Some(it) => left.push(it),
+                None => missing.push(by_scheme(name)),
+            }
+        }
+        let wrong: Vec<&String> = found.iter().flat_map(|it| &it.wrong).collect();
+        let mut page = page(self.options, &found, &left);
+        if !missing.is_empty() {
+            page.push_str(&format!("\nNot made yet: {}.\n", missing.join(", ")));
+        }
+        if !wrong.is_empty() {
+            page.push_str("\n## What is wrong\n\n");
+            wrong.iter().for_each(|what| page.push_str(&format!("- `{what}`\n")));
+        }
+        std::fs::write(workspace::root().join(PAGE), page).context("cannot write the page")?;
+        println!("\n{PAGE}: {} forced crashes", rows::forced(&found));
+        ensure!(wrong.is_empty(), "{} things are wrong, see {PAGE}", wrong.len());
+        ensure!(missing.is_empty(), "not made: {}", missing.join(", "));
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}
+
+/// What changes when the test does.
+fn test_stamp() -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    for folder in ["", "fixtures"] {
+        let folder = workspace::root().join(TEST).join(folder);
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(folder)?.filter_map(|it| Some(it.ok()?.path())).collect();
+        files.sort();
+        for file in files.iter().filter(|it| it.is_file()) {
+            hasher.update(&std::fs::read(file)?);
+        }
+    }
+    Ok(hasher.finalize().to_string())
+}
+
+fn page(options: &Options, found: &[Found], left: &[Left]) -> String {
+    let (table, schemes) = (rows::table(found), rows::schemes_table(left));
+    let forced = rows::forced(found);
+    let real: usize = found.iter().flat_map(|it| &it.rows).map(|it| it.crashes).sum();
     format!(
         "# Crashes, against logs\n\n\
-         Made by `cargo xtask fuzz crash --count {} --seed {}`. A program dies in two variants: one \
-         that records for crashes, and one that logs every block. What the core of the first tells \
-         must be how the log of the second ends, and no block and no edge that the log has may be \
-         called impossible: the run stops at the first that is.\n\n\
-         *Block* crashes are forced: the program is ended at the n-th block that it executes, for a \
-         random n, in programs that csmith writes and in real ones. The others are real: a null pointer, a stack that overflows, `abort` in what \
-         `qsort` calls and in a signal handler, one of four threads, and a null pointer behind a \
-         `longjmp`. *Equal* crashes are those all of whose resolved frames agree with the log; \
-         *unresolved* frames are those of which no block is known; *as gdb shows* are frames whose \
-         address and function, inlined functions included, are those of gdb's backtrace of the same \
-         core (in a stripped executable, of what is not inlined), and again the run stops at the first \
-         that is not; *edges left* are those that can have been taken, of those that can by the stack \
-         alone. Functions of one name that a program has several times are left out: the log does not \
-         tell them apart.\n\n{table}\n\
+         ```sh\n\
+         cargo xtask fuzz crash --count {} --by-program {} --by-scheme {} --seed {}\n\
+         ```\n\n\
+         makes this page. A run that was ended goes on where it was.\n\n\
+         A program dies in two variants: one that records for crashes, and one that logs every \
+         block. What the core of the first tells must be how the log of the second ends, and no \
+         block and no edge that the log has may be called impossible. gdb shows the same core.\n\n\
+         *Block* crashes, {forced} of them, are forced: the program is ended at the n-th block that \
+         it executes, for a random n, in programs that csmith writes and in real ones. The others, \
+         {}, are real: a null pointer, a stack that overflows, `abort` in what `qsort` calls and in \
+         a signal handler, one of four threads, and a null pointer behind a `longjmp`.\n\n\
+         - *equal to the log*: crashes in which the known blocks of every frame are how the log of \
+         that activation ends, or, where an activation is known from its beginning, all of it. \
+         Functions of one name that a program has several times are left out: the log does not tell \
+         them apart. Of a stack that overflowed, frames are compared one by one: how deep it is \
+         depends on how large frames are.\n\
+         - *backtrace as gdb's*: crashes in which every frame of every thread has the address and \
+         the function that gdb shows, inlined functions included. In a stripped executable only \
+         what is not inlined is compared. Names are compared without template arguments and \
+         parameters.\n\
+         - *unresolved*: frames of functions that keep records, of which no block is known.\n\
+         - *edges left*: those that can have been taken, of those that can by the stack \
+         alone.\n\n{table}\n\
          ## What each scheme leaves\n\n\
          Percent of the nodes and of the edges of a program that can have run, on average over \
          crashes: by the stack alone, and by what each scheme records ([schemes.md](schemes.md)). Here \
          a timer ends the programs, as they are shipped at -O2, wherever they are then, at random \
          fractions of the time that they take; nothing is compared with a log. `realistic` has the \
-         functions of [bench-crash.md](bench-crash.md).\n\n{schemes}",
-        options.count, options.seed
+         functions of [bench-crash.md](bench-crash.md), and for ninja those named in \
+         [`programs.rs`](../xtask/src/crashes/programs.rs).\n\n{schemes}",
+        options.count,
+        options.by_program,
+        options.by_scheme,
+        options.seed,
+        real - forced
     )
 }

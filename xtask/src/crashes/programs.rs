@@ -15,14 +15,33 @@ use serde::Serialize;
 use crate::bench::crash::subject::find;
 use crate::bench::profile::subject::{SUBJECTS, Subject, Work};
 use crate::bench::profile::variant::{Compilers, build, build_by, place, prepare, program};
+use crate::corpus::program::Program;
 use crate::corpus::tree::Workshop;
-use crate::{command, terminal, workspace};
+use crate::{command, workspace};
 
 /// The programs, in the order in which they die.
-pub const NAMES: [&str; 7] = ["bzip2", "gzip", "lua5.4", "sed", "flex", "ninja", "sqlite3"];
+pub const NAMES: [&str; 8] = ["bzip2", "gzip", "sed", "grep", "lua5.4", "flex", "ninja", "sqlite3"];
 
-/// The levels at which they are built.
-const LEVELS: [&str; 3] = ["-O2", "-O0", "-O3"];
+/// The levels at which they are built; at the first they are also built as people
+/// build them.
+pub const LEVELS: [&str; 3] = ["-O2", "-O0", "-O3"];
+
+/// What the scheme `realistic` traces of the program that is not on the page about
+/// costs: the way from `main` to where it reads its input and does its work.
+#[rustfmt::skip]
+const NINJA: [&str; 14] = [
+    "main", "_ZN12_GLOBAL__N_19real_mainEiPPc",
+    "_ZN12_GLOBAL__N_19NinjaMain12ToolCommandsEPKNS_7OptionsEiPPc",
+    "_ZN12_GLOBAL__N_113PrintCommandsEP4EdgePSt3setIS1_7EdgeCmpSaIS1_EENS_16PrintCommandModeE",
+    "_ZN6Parser4LoadERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPS5_P5Lexer",
+    "_ZN14ManifestParser5ParseERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES7_PS5_",
+    "_ZN14ManifestParser9ParseEdgeEPNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    "_ZN5Lexer9ReadTokenEv",
+    "_ZN5Lexer14ReadEvalStringEP10EvalStringbPNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    "_ZN5Lexer9ReadIdentEPNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    "_ZN5State7AddEdgeEPK4Rule", "_ZN7EdgeEnv14LookupVariableERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    "_ZNK10EvalString8EvaluateB5cxx11EP3Env", "_ZNK4Edge15EvaluateCommandB5cxx11Eb",
+];
 
 const STOP: &str = "crates/cli/tests/crash_truth/fixtures/stop.c";
 
@@ -32,7 +51,6 @@ pub struct Listed {
     name: &'static str,
     level: &'static str,
     executable: PathBuf,
-    plain: Option<PathBuf>,
     functions: Vec<String>,
     arguments: Vec<String>,
     input: Option<PathBuf>,
@@ -54,48 +72,48 @@ pub fn subject(name: &str) -> Result<&'static Subject> {
     found.or_else(|| Some(find(name)?.subject)).with_context(|| format!("no program {name}"))
 }
 
-/// Builds programs, and writes the list of them.
-pub fn list(workshop: &Workshop, names: &[String], path: &Path) -> Result<()> {
-    let mut listed = Vec::new();
+/// Which functions the scheme `realistic` traces.
+fn functions(name: &str) -> Vec<String> {
+    let of_page = find(name).map(|it| it.functions);
+    of_page.unwrap_or(&NINJA).iter().map(|it| it.to_string()).collect()
+}
+
+/// Fetches a program and makes its input.
+fn prepared(
+    workshop: &Workshop,
+    name: &str,
+) -> Result<(&'static Subject, Program, (Vec<String>, Option<PathBuf>))> {
+    let subject = subject(name)?;
+    let source = program(subject);
+    workshop.fetch(&source)?;
+    prepare(workshop, &source, subject)?;
+    let inputs = inputs(&subject.counted, &place(workshop, subject, "crash-input"))?;
+    Ok((subject, source, inputs))
+}
+
+/// Builds a program so that it can be ended at any block.
+pub fn stoppable(workshop: &Workshop, name: &'static str, level: &'static str) -> Result<Listed> {
+    let (subject, source, (arguments, input)) = prepared(workshop, name)?;
     let stop = workshop.folder.join("stop.o");
     let mut clang = Command::new("clang-19");
     clang.args(["-O2", "-c", "-o"]).arg(&stop).arg(workspace::root().join(STOP));
     command::output(&mut clang)?;
-    for name in NAMES.into_iter().filter(|it| names.is_empty() || names.iter().any(|n| n == it)) {
-        terminal::heading(name);
-        let subject = subject(name)?;
-        let source = program(subject);
-        workshop.fetch(&source)?;
-        prepare(workshop, &source, subject)?;
-        let file = place(workshop, subject, "crash-input");
-        let (arguments, input) = inputs(&subject.counted, &file)?;
-        let functions = find(name).map_or(&[][..], |it| it.functions);
-        let functions: Vec<String> = functions.iter().map(|it| it.to_string()).collect();
-        for level in LEVELS {
-            // Of a program of the page about costs, the same build is measured.
-            let plain = match level == LEVELS[0] && !functions.is_empty() {
-                true => Some(build(workshop, &source, subject, "crash-carried-O2", None)?),
-                false => None,
-            };
-            let more = format!("-g -fsanitize-coverage=trace-pc-guard -Wl,{}", stop.display());
-            let by = Compilers {
-                c: format!("backtrail cc {more}"),
-                cxx: format!("backtrail c++ {more}"),
-                flags: level,
-                stamp: format!("{level} {more} {}", workshop.tool_stamp()?),
-            };
-            let folder = format!("crash-stoppable{level}");
-            let executable = build_by(workshop, &source, subject, &folder, &by)?;
-            listed.push(Listed {
-                name,
-                level,
-                executable,
-                plain,
-                functions: functions.clone(),
-                arguments: arguments.clone(),
-                input: input.clone(),
-            });
-        }
-    }
-    std::fs::write(path, serde_json::to_string_pretty(&listed)?).context("cannot write the list")
+    let more = format!("-g -fsanitize-coverage=trace-pc-guard -Wl,{}", stop.display());
+    let ends = blake3::hash(&std::fs::read(&stop)?);
+    let by = Compilers {
+        c: format!("backtrail cc {more}"),
+        cxx: format!("backtrail c++ {more}"),
+        flags: level,
+        stamp: format!("{level} {more} {ends} {}", workshop.tool_stamp()?),
+    };
+    let executable = build_by(workshop, &source, subject, &format!("crash-stoppable{level}"), &by)?;
+    Ok(Listed { name, level, executable, functions: functions(name), arguments, input })
+}
+
+/// Builds a program as people do; of a program of the page about costs it is the
+/// same build that is measured there.
+pub fn plain(workshop: &Workshop, name: &'static str) -> Result<Listed> {
+    let (subject, source, (arguments, input)) = prepared(workshop, name)?;
+    let executable = build(workshop, &source, subject, "crash-carried-O2", None)?;
+    Ok(Listed { name, level: LEVELS[0], executable, functions: functions(name), arguments, input })
 }

@@ -12,12 +12,12 @@ pub struct Judged {
     pub frames: usize,
     /// Those of which nothing is known but the function.
     pub unresolved: usize,
-    /// Those whose known blocks are how the log of their activation ends.
-    pub equal: usize,
     /// How many blocks are known of each.
     pub lengths: Vec<usize>,
-    /// What is wrong.
-    pub wrong: Vec<String>,
+    /// Frames whose known blocks are not how the log of their activation ends.
+    pub unequal: Vec<String>,
+    /// What was executed and is called impossible.
+    pub impossible: Vec<String>,
     /// Edges that can have been taken, by the stack alone and by all that is known.
     pub edges: (u64, u64),
 }
@@ -29,9 +29,31 @@ struct Logged {
     blocks: Vec<u32>,
 }
 
-/// A line of the log.
+/// The first line of the log.
+#[derive(Deserialize)]
+struct Header {
+    processes: Vec<Process>,
+}
+
+#[derive(Deserialize)]
+struct Process {
+    process: u64,
+    forked_from: Option<u64>,
+}
+
+impl Header {
+    /// The process that died: the first one, since what it forks goes on.
+    fn first(&self) -> u64 {
+        let firsts: Vec<_> = self.processes.iter().filter(|it| it.forked_from.is_none()).collect();
+        let [first] = firsts[..] else { panic!("{} processes were started", firsts.len()) };
+        first.process
+    }
+}
+
+/// A further line of the log.
 #[derive(Deserialize)]
 struct Event<'a> {
+    process: u64,
     thread: Option<u64>,
     #[serde(borrow)]
     function: Option<std::borrow::Cow<'a, str>>,
@@ -100,12 +122,18 @@ pub fn compare(told: &Value, log: &str) -> Judged {
     let mut executed: BTreeSet<(String, u32)> = BTreeSet::new();
     let mut taken: BTreeSet<(String, u32, u32)> = BTreeSet::new();
     let mut threads: BTreeMap<u64, Vec<Logged>> = BTreeMap::new();
-    for line in log.lines() {
+    let mut lines = log.lines();
+    let header: Header = serde_json::from_str(lines.next().expect("a log has a header")).unwrap();
+    let process = header.first();
+    for line in lines {
         let event: Event = serde_json::from_str(line).unwrap();
         let (Some(thread), Some(name), Some(block)) = (event.thread, event.function, event.block)
         else {
             continue;
         };
+        if event.process != process {
+            continue;
+        }
         let block = number(block);
         executed.insert((name.clone().into_owned(), block));
         let stack = threads.entry(thread).or_default();
@@ -116,7 +144,7 @@ pub fn compare(told: &Value, log: &str) -> Judged {
         }
         let Some((own, is_edge)) = code.goes_on(stack, &name, block) else {
             if !code.several.contains(&*name) {
-                judged.wrong.push(format!("the log goes on in {name} b{block} from nowhere"));
+                judged.unequal.push(format!("the log goes on in {name} b{block} from nowhere"));
             }
             continue;
         };
@@ -136,13 +164,13 @@ pub fn compare(told: &Value, log: &str) -> Judged {
         for block in row["impossible"].as_array().unwrap() {
             let block = number(block.as_str().unwrap());
             if executed.contains(&(name.to_owned(), block)) {
-                judged.wrong.push(format!("{name} b{block} ran and is called impossible"));
+                judged.impossible.push(format!("{name} b{block} ran and is called impossible"));
             }
         }
         for (from, to) in pairs(&row["impossible_edges"]) {
             if taken.contains(&(name.to_owned(), from, to)) {
                 let what = format!("{name} b{from} -> b{to} was taken and is called impossible");
-                judged.wrong.push(what);
+                judged.impossible.push(what);
             }
         }
     }
@@ -210,14 +238,12 @@ fn judge_frames(
             }
         };
         let best = threads.values().map(|log| agreeing(log)).max().unwrap_or(0);
-        let resolved = known.iter().filter(|it| !it.1.is_empty()).count();
-        judged.equal += best.min(resolved);
         if best < known.len() {
             let wrong = known.len() - 1 - best;
             let (name, blocks, complete) = &known[wrong];
             let logs = threads.values().flatten().filter(|it| it.name == *name);
             let logs: Vec<_> = logs.map(|it| tail(&it.blocks, blocks.len() + 5)).collect();
-            judged.wrong.push(format!(
+            judged.unequal.push(format!(
                 "no log ends like frame {wrong} of {}: {name} {blocks:?} (all: {complete}), but {logs:?}",
                 known.len()
             ));

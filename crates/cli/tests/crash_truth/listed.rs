@@ -14,12 +14,11 @@ pub struct Listed {
     pub name: String,
     /// How it was optimised.
     pub level: String,
-    /// The executable as people build it, if it is to die after some time.
-    pub plain: Option<PathBuf>,
     /// The functions that the scheme `realistic` traces.
     #[serde(default)]
     pub functions: Vec<String>,
-    /// The executable, which can be ended at any block (`fixtures/stop.c`).
+    /// The executable: one that can be ended at any block (`fixtures/stop.c`) if it is
+    /// to be, else as people build it.
     pub executable: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
@@ -35,13 +34,7 @@ impl Listed {
         serde_json::from_str(&text).expect("it is a list of programs")
     }
 
-    /// The program as people build it, in a folder of its own.
-    pub fn plain(&self) -> Option<Program> {
-        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        Some(Program::existing(self.plain.as_ref()?, &arguments, self.input.as_deref()))
-    }
-
-    /// The program that can be ended at any block, in a folder of its own.
+    /// The program, in a folder of its own.
     pub fn program(&self) -> Program {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         Program::existing(&self.executable, &arguments, self.input.as_deref())

@@ -1,10 +1,11 @@
 //! Crashes, forced and real: what an autopsy tells of them, against the log of
 //! every block of the same crash, and against gdb's backtrace of the same core.
 //!
-//! `BACKTRAIL_CRASHES` sets how many forced ones there are, `BACKTRAIL_PROGRAMS`
-//! names a list of further programs, `BACKTRAIL_TABLE` the page into which the table
-//! is written (`cargo xtask fuzz crash`). `BACKTRAIL_CORES=gdb` lets gdb write all
-//! cores, as happens where the kernel sends them elsewhere.
+//! `cargo xtask fuzz crash` runs them in large numbers and in parts: `BACKTRAIL_PART`
+//! names one (`kinds`, `csmith`, `listed`), `BACKTRAIL_CRASHES` says how many,
+//! `BACKTRAIL_PROGRAMS` names a list of real programs, `BACKTRAIL_ROWS` the file into
+//! which goes what was found. `BACKTRAIL_CORES=gdb` lets gdb write all cores, as
+//! happens where the kernel sends them elsewhere.
 
 mod debugger;
 mod judge;
@@ -13,6 +14,8 @@ mod program;
 mod schemes;
 mod table;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use fastrand::Rng;
@@ -23,6 +26,9 @@ use table::Table;
 
 const LEVELS: [&str; 3] = ["-O0", "-O2", "-O3"];
 const VARIANTS: [&str; 2] = ["traced", "stripped"];
+
+/// Forced crashes of one random program.
+const PER_PROGRAM: usize = 12;
 
 /// No more blocks than this are executed before a forced crash: logs are long. Real
 /// programs take more before they begin with their work.
@@ -76,12 +82,8 @@ impl<'a> Crashes<'a> {
         let cores: Vec<_> = self.made.iter().map(|it| it.2.core.clone()).collect();
         let answers = debugger::ask(&self.program.path("traced"), &cores);
         for ((kind, variant, crashed), answer) in self.made.into_iter().zip(answers) {
-            let core = crashed.core.display();
             let compared = debugger::compare(&crashed.told, &answer, variant == "stripped");
-            let frames =
-                compared.unwrap_or_else(|why| panic!("{kind} {} {core}: {why}", self.level));
-            table.add(&kind, self.level, variant, crashed.judged);
-            table.add_frames(&kind, self.level, variant, frames);
+            table.add((&kind, self.level, variant), crashed.judged, compared);
             std::fs::remove_file(&crashed.core).unwrap();
         }
         table.write();
@@ -105,17 +107,10 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, is_number)
 }
 
-#[test]
-fn crashes_tell_what_the_log_tells() {
-    let wanted = number("BACKTRAIL_CRASHES", 0) as usize;
-    let seed = number("BACKTRAIL_SEED", 1);
-    let mut rng = Rng::with_seed(seed);
-    let mut table = Table::default();
-
-    // Real ones.
+/// Real crashes of each kind, so many times with each of two schemes, and `forced`
+/// ones of the same program.
+fn kinds(table: &mut Table, rng: &mut Rng, levels: &[&str], rounds: usize, forced: usize) {
     let kinds = ["segfault", "overflow", "callback", "handler", "thread", "longjmp"];
-    let rounds = if wanted == 0 { 1 } else { 4 };
-    let levels = if wanted == 0 { &LEVELS[1..2] } else { &LEVELS[..] };
     for &level in levels {
         let words = ["cc", level, "-g", "-pthread", "-o", "program", &fixture("kinds.c")];
         let program = Program::new(&words, &[]);
@@ -131,47 +126,92 @@ fn crashes_tell_what_the_log_tells() {
                     crashes.made.push((kind.to_string(), variant, crashed));
                 }
             }
-            crashes.finish(&mut table);
+            crashes.finish(table);
         }
-    }
-
-    // Forced ones, in the same program and in others.
-    let per_program = if wanted == 0 { 4 } else { 12 };
-    let folder = tempfile::tempdir().unwrap();
-    let mut made = 0;
-    for &level in levels {
         let program = stoppable(&fixture("kinds.c"), level, &["-pthread"], &["none", "40"]);
         program.derive("full");
         let mut crashes = Crashes::new(&program, level);
-        crashes.force(&mut rng, "block, fixture", per_program, LATEST);
-        made += crashes.finish(&mut table);
+        crashes.force(rng, "block, fixture", forced, LATEST);
+        crashes.finish(table);
     }
-    for (number, listed) in Listed::all().iter().enumerate() {
+}
+
+/// Forced crashes of real programs, `count` of each.
+fn listed(table: &mut Table, rng: &mut Rng, count: usize) {
+    for listed in Listed::all() {
         let program = listed.program();
-        program.derive(if number % 4 == 3 { "pt" } else { "full" });
-        let mut crashes = Crashes::new(&program, &listed.level);
         let kind = format!("block, {}", listed.name);
-        crashes.force(&mut rng, &kind, 2 * per_program, LATEST_LISTED);
-        let count = crashes.finish(&mut table);
-        println!("{} {}: {count}", listed.name, listed.level);
-        assert!(count > 0, "{listed:?} cannot be ended");
-        made += count;
+        program.derive(if listed.level == "-O3" { "pt" } else { "full" });
+        let mut crashes = Crashes::new(&program, &listed.level);
+        crashes.force(rng, &kind, count, LATEST_LISTED);
+        let made = crashes.finish(table);
+        println!("{} {}: {made}", listed.name, listed.level);
+        assert!(made > 0, "{listed:?} cannot be ended");
     }
-    let mut number = 0;
-    while made < wanted {
+}
+
+/// Forced crashes of programs that csmith writes, by the numbers from `seed` on.
+fn random_programs(table: &mut Table, rng: &mut Rng, seed: u64, count: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let include = std::env::var("CSMITH_INCLUDE").unwrap_or("/usr/include/csmith".to_owned());
+    let (mut made, mut number) = (0, 0);
+    while made < count {
         number += 1;
         let level = LEVELS[number as usize % 3];
         let Some(source) = csmith(folder.path(), seed * 10_000 + number) else { continue };
-        let include = std::env::var("CSMITH_INCLUDE").unwrap_or("/usr/include/csmith".to_owned());
         let program = stoppable(&source, level, &["-I", &include], &[]);
         program.derive(if number % 2 == 0 { "pt" } else { "full" });
         let mut crashes = Crashes::new(&program, level);
-        crashes.force(&mut rng, "block, csmith", per_program, LATEST);
-        made += crashes.finish(&mut table);
+        crashes.force(rng, "block, csmith", PER_PROGRAM, LATEST);
+        made += crashes.finish(table);
     }
-    println!("{}", table.text());
-    table.assert_told();
+}
+
+#[test]
+fn crashes_tell_what_the_log_tells() {
+    let count = number("BACKTRAIL_CRASHES", 12) as usize;
+    let seed = number("BACKTRAIL_SEED", 1);
+    let mut rng = Rng::with_seed(seed);
+    let mut table = Table::default();
+    match std::env::var("BACKTRAIL_PART").as_deref() {
+        Err(_) => kinds(&mut table, &mut rng, &LEVELS[1..2], 1, 4),
+        Ok("kinds") => kinds(&mut table, &mut rng, &LEVELS, 4, count),
+        Ok("listed") => listed(&mut table, &mut rng, count),
+        Ok("csmith") => random_programs(&mut table, &mut rng, seed, count),
+        Ok(other) => panic!("no part {other}"),
+    }
     table.write();
+    table.assert_told();
+}
+
+#[test]
+fn cores_that_gdb_writes_tell_the_same() {
+    let words = ["cc", "-O2", "-g", "-pthread", "-o", "program", &fixture("kinds.c")];
+    let mut program = Program::new(&words, &[]);
+    program.by_debugger = true;
+    program.derive("full");
+    let mut table = Table::default();
+    let mut crashes = Crashes::new(&program, "-O2");
+    for (number, kind) in ["segfault", "handler", "thread"].into_iter().enumerate() {
+        let variant = VARIANTS[number % 2];
+        let crashed = program.judge(variant, &[kind, "17"], 0).expect("it dies");
+        crashes.made.push((kind.to_owned(), variant, crashed));
+    }
+    assert_eq!(crashes.finish(&mut table), 3);
+    table.assert_told();
+}
+
+#[test]
+fn where_gdb_may_not_trace_the_setting_is_named() {
+    let program = Program::new(&["cc", "-o", "program", &fixture("kinds.c")], &[]);
+    let refused = program.path("refused");
+    let says = "#!/bin/sh\necho 'warning: Could not trace the inferior process.' >&2\n\
+                echo 'warning: ptrace: Operation not permitted' >&2\nexit 127\n";
+    std::fs::write(&refused, says).unwrap();
+    std::fs::set_permissions(&refused, Permissions::from_mode(0o755)).unwrap();
+    let refused = refused.to_str().unwrap();
+    let why = program.core_by(refused, "program", &["segfault"], 0).unwrap_err();
+    assert!(why.contains("kernel.yama.ptrace_scope") && why.contains("not permitted"), "{why}");
 }
 
 #[test]
@@ -180,10 +220,9 @@ fn schemes_leave_less_than_the_stack() {
     let mut rng = Rng::with_seed(number("BACKTRAIL_SEED", 1));
     let mut found = Vec::new();
     for listed in Listed::all() {
-        let Some(program) = listed.plain() else { continue };
+        let program = listed.program();
         found.push(schemes::measure(&listed.name, &program, &listed.functions, count, &mut rng));
-        println!("{}", schemes::text(&found));
-        schemes::write(&found);
+        schemes::write(&found[found.len() - 1]);
     }
     if found.is_empty() {
         let source = fixture("kinds.c");

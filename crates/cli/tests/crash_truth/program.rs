@@ -19,6 +19,8 @@ pub struct Program {
     folder: tempfile::TempDir,
     words: Vec<String>,
     input: Option<PathBuf>,
+    /// Whether a debugger writes its cores.
+    pub by_debugger: bool,
     /// How many cores were kept.
     kept: Cell<usize>,
 }
@@ -35,7 +37,7 @@ impl Program {
     fn empty(run: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("backtrail-truth-").tempdir().unwrap();
         let words = run.iter().map(|it| it.to_string()).collect();
-        Self { folder, words, input: None, kept: Cell::new(0) }
+        Self { folder, words, input: None, by_debugger: false, kept: Cell::new(0) }
     }
 
     /// Compiles with these words, which name the output `program`.
@@ -75,7 +77,9 @@ impl Program {
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).env("LC_ALL", "C");
-        command.env("BACKTRAIL_CACHE", self.path("cache"));
+        // Long runs keep what they derive.
+        let kept = std::env::var_os("BACKTRAIL_VARIANTS").map(PathBuf::from);
+        command.env("BACKTRAIL_CACHE", kept.unwrap_or_else(|| self.path("cache")));
         command.env("BACKTRAIL_DIR", self.path("records"));
         command
     }
@@ -121,29 +125,45 @@ impl Program {
     fn core(&self, variant: &str, words: &[&str], stop: u64) -> Option<PathBuf> {
         let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
         let elsewhere = pattern.starts_with('|') || pattern.contains('/');
-        if elsewhere || std::env::var_os("BACKTRAIL_CORES").is_some_and(|it| it == "gdb") {
-            let kept = self.next_core();
-            let mut gdb = self.command("sh");
-            gdb.args(["-c", "ulimit -s 512 && exec gdb \"$@\"", "sh", "-nx", "-batch"]);
-            gdb.args(["-ex", "set startup-with-shell off"]);
-            gdb.args(["-ex", "handle SIGUSR1 nostop noprint pass", "-ex", "run"]);
-            gdb.arg("-ex").arg(format!("generate-core-file {}", kept.display()));
-            gdb.arg("--args").arg(self.executable(variant)).args(&self.words).args(words);
-            gdb.env("STOP_AT", stop.to_string()).stdin(self.input());
-            let output = gdb.output().unwrap_or_else(|error| panic!("sh: {error}"));
-            let said = String::from_utf8_lossy(&output.stderr);
-            if String::from_utf8_lossy(&output.stdout).contains("exited normally") {
-                return None;
-            }
-            assert!(
-                kept.is_file(),
-                "gdb could not write a core; it needs ptrace (kernel.yama.ptrace_scope, the \
-                 capability SYS_PTRACE, seccomp), because kernel.core_pattern is {pattern:?}: {said}"
-            );
-            return Some(kept);
+        let asked = std::env::var_os("BACKTRAIL_CORES").is_some_and(|it| it == "gdb");
+        if elsewhere || asked || self.by_debugger {
+            let core = self.core_by("gdb", variant, words, stop);
+            return core.unwrap_or_else(|why| panic!("{why}; kernel.core_pattern is {pattern:?}"));
         }
         self.die(variant, words, stop, "unlimited")?;
         Some(self.take_core())
+    }
+
+    /// The same by a debugger, in the way of gcore; none if the program does not die.
+    pub fn core_by(
+        &self,
+        debugger: &str,
+        variant: &str,
+        words: &[&str],
+        stop: u64,
+    ) -> Result<Option<PathBuf>, String> {
+        let kept = self.next_core();
+        let mut gdb = self.command("sh");
+        gdb.args(["-c", "ulimit -s 512 && exec \"$@\"", "sh", debugger, "-nx", "-batch"]);
+        gdb.args(["-ex", "set startup-with-shell off"]);
+        gdb.args(["-ex", "handle SIGUSR1 nostop noprint pass", "-ex", "run"]);
+        gdb.arg("-ex").arg(format!("generate-core-file {}", kept.display()));
+        gdb.arg("--args").arg(self.executable(variant)).args(&self.words).args(words);
+        gdb.env("STOP_AT", stop.to_string()).stdin(self.input());
+        let output = gdb.output().map_err(|error| format!("sh: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        if printed.contains("exited normally") || printed.contains("exited with code") {
+            return Ok(None);
+        }
+        match kept.is_file() {
+            true => Ok(Some(kept)),
+            false => Err(format!(
+                "gdb could not write a core; it needs ptrace (kernel.yama.ptrace_scope, the \
+                 capability SYS_PTRACE, seccomp): {}",
+                said.trim()
+            )),
+        }
     }
 
     /// Where the next core is kept.

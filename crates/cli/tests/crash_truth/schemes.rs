@@ -6,11 +6,10 @@
 //! people ship. So crashes of different schemes are not the same ones; they are at
 //! the same fractions of the time that the program takes.
 
-use std::fmt::Write as _;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use serde::Serialize;
 
 use super::program::Program;
 
@@ -109,31 +108,30 @@ fn duration(program: &Program) -> Duration {
     (0..3).map(run).min().unwrap_or_default()
 }
 
-/// The table.
-pub fn text(programs: &[ProgramLeft]) -> String {
-    let mut out = String::from("| program | crashes | by the stack alone |");
-    SCHEMES.iter().for_each(|scheme| _ = write!(out, " {scheme} |"));
-    out.push_str("\n| --- | --- | --- |");
-    SCHEMES.iter().for_each(|_| out.push_str(" --- |"));
-    out.push('\n');
-    for program in programs {
-        let fewest = program.of.iter().map(|it| it.crashes).min().unwrap_or(0);
-        let mut all = Left::default();
-        for left in &program.of {
-            all.crashes += left.crashes;
-            (0..2).for_each(|place| all.stack[place] += left.stack[place]);
-        }
-        let shown = |[nodes, edges]: [f64; 2]| format!("{nodes:.1}, {edges:.1}");
-        let _ = write!(out, "| {} | {fewest} | {} |", program.name, shown(all.percent(all.stack)));
-        program.of.iter().for_each(|left| _ = write!(out, " {} |", shown(left.left())));
-        out.push('\n');
-    }
-    out
+/// What is written for `xtask`, which makes the page of it.
+#[derive(Serialize)]
+struct Written<'a> {
+    name: &'a str,
+    /// Of each scheme, at least.
+    crashes: u32,
+    /// Percent of nodes and edges, by the stack alone and by scheme.
+    percent: Vec<(&'static str, [f64; 2])>,
 }
 
-/// Writes the table where it is wanted, as far as it is.
-pub fn write(programs: &[ProgramLeft]) {
-    if let Some(path) = std::env::var_os("BACKTRAIL_SCHEMES_TABLE") {
-        std::fs::write(Path::new(&path), text(programs)).unwrap();
+/// Writes what is left of a program.
+pub fn write(program: &ProgramLeft) {
+    let Some(path) = std::env::var_os("BACKTRAIL_ROWS") else { return };
+    let mut all = Left::default();
+    for left in &program.of {
+        all.crashes += left.crashes;
+        (0..2).for_each(|place| all.stack[place] += left.stack[place]);
     }
+    let schemes = SCHEMES.iter().zip(&program.of).map(|(name, left)| (*name, left.left()));
+    let stack = [("stack alone", all.percent(all.stack))];
+    let written = Written {
+        name: &program.name,
+        crashes: program.of.iter().map(|it| it.crashes).min().unwrap_or(0),
+        percent: stack.into_iter().chain(schemes).collect(),
+    };
+    std::fs::write(path, serde_json::to_vec(&written).unwrap()).unwrap();
 }

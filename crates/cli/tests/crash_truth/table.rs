@@ -1,7 +1,8 @@
 //! What was found, by kind of crash, level of optimisation and variant.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+
+use serde::Serialize;
 
 use super::judge::Judged;
 
@@ -9,94 +10,92 @@ use super::judge::Judged;
 #[derive(Default)]
 pub struct Table {
     rows: BTreeMap<(String, String, &'static str), Row>,
+    wrong: Vec<String>,
 }
 
-#[derive(Default)]
+/// What was found of some crashes. `xtask` makes the page of such rows.
+#[derive(Default, Serialize)]
 struct Row {
     crashes: usize,
     /// Crashes all of whose frames agree with the log.
     equal: usize,
+    /// Crashes in which nothing executed is called impossible.
+    possible: usize,
     frames: usize,
     unresolved: usize,
-    lengths: Vec<usize>,
+    /// How many frames there are of which so many blocks are known.
+    lengths: BTreeMap<usize, usize>,
+    /// Edges that can have been taken by the stack alone, and by all that is known.
     edges: (u64, u64),
-    /// Frames that gdb shows, all of which agree.
+    /// Frames that gdb shows and that agree.
     gdb: usize,
+    /// Crashes all of whose frames agree with gdb's.
+    as_gdb: usize,
+}
+
+/// A row, as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    kind: &'a str,
+    level: &'a str,
+    stripped: bool,
+    #[serde(flatten)]
+    row: &'a Row,
+}
+
+/// Everything, as it is written.
+#[derive(Serialize)]
+struct Found<'a> {
+    rows: Vec<Written<'a>>,
+    wrong: &'a [String],
 }
 
 impl Table {
-    /// Adds a crash, of which nothing may be wrong.
-    #[track_caller]
-    pub fn add(&mut self, kind: &str, level: &str, variant: &'static str, judged: Judged) {
-        let what = (kind.to_owned(), level.to_owned(), variant);
-        assert!(judged.wrong.is_empty(), "{what:?}: {:#?}", judged.wrong);
-        let row = self.rows.entry(what).or_default();
+    /// Adds a crash; `gdb` are the frames that are as gdb shows them, or what is not.
+    pub fn add(
+        &mut self,
+        (kind, level, variant): (&str, &str, &'static str),
+        judged: Judged,
+        gdb: Result<usize, String>,
+    ) {
+        let row = self.rows.entry((kind.to_owned(), level.to_owned(), variant)).or_default();
         row.crashes += 1;
-        row.equal += usize::from(judged.equal == judged.frames - judged.unresolved);
+        row.equal += usize::from(judged.unequal.is_empty());
+        row.possible += usize::from(judged.impossible.is_empty());
         row.frames += judged.frames;
         row.unresolved += judged.unresolved;
-        row.lengths.extend(judged.lengths);
+        judged.lengths.iter().for_each(|it| *row.lengths.entry(*it).or_default() += 1);
         row.edges.0 += judged.edges.0;
         row.edges.1 += judged.edges.1;
+        row.gdb += gdb.as_ref().map_or(0, |frames| *frames);
+        row.as_gdb += usize::from(gdb.is_ok());
+        let wrong = judged.unequal.into_iter().chain(judged.impossible).chain(gdb.err());
+        self.wrong.extend(wrong.map(|what| format!("{kind} {level} {variant}: {what}")));
     }
 
-    /// Adds frames of such crashes that are as gdb shows them.
-    pub fn add_frames(&mut self, kind: &str, level: &str, variant: &'static str, frames: usize) {
-        self.rows.entry((kind.to_owned(), level.to_owned(), variant)).or_default().gdb += frames;
-    }
-
-    /// Writes the table, as far as it is: a long run that is ended leaves it.
+    /// Writes the rows for `xtask`.
     pub fn write(&self) {
-        if let Some(path) = std::env::var_os("BACKTRAIL_TABLE") {
-            std::fs::write(path, self.text()).unwrap();
-        }
+        let Some(path) = std::env::var_os("BACKTRAIL_ROWS") else { return };
+        let rows = self.rows.iter().map(|((kind, level, variant), row)| Written {
+            kind,
+            level,
+            stripped: *variant == "stripped",
+            row,
+        });
+        let found = Found { rows: rows.collect(), wrong: &self.wrong };
+        std::fs::write(path, serde_json::to_vec(&found).unwrap()).unwrap();
     }
 
-    /// The table as people read it.
-    pub fn text(&self) -> String {
-        let mut out = String::from(
-            "| kind | level | stripped | crashes | equal to the log | frames | unresolved | \
-             median blocks known | as gdb shows | edges left |\n\
-             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-        );
-        let mut all = Row::default();
-        for ((kind, level, variant), row) in &self.rows {
-            let stripped = if *variant == "stripped" { "yes" } else { "no" };
-            row.write(&mut out, [kind, level, stripped]);
-            all.crashes += row.crashes;
-            all.equal += row.equal;
-            all.frames += row.frames;
-            all.unresolved += row.unresolved;
-            all.lengths.extend(&row.lengths);
-            all.edges = (all.edges.0 + row.edges.0, all.edges.1 + row.edges.1);
-            all.gdb += row.gdb;
-        }
-        all.write(&mut out, ["all", "", ""]);
-        out
-    }
-
-    /// That something was found out, in every row: a frame of which nothing is
-    /// known proves nothing.
+    /// That nothing is wrong, and that something was found out in every row: a frame
+    /// of which nothing is known proves nothing.
     #[track_caller]
     pub fn assert_told(&self) {
+        assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
+        assert!(!self.rows.is_empty(), "no crash");
         for ((kind, ..), row) in &self.rows {
             let (unresolved, frames) = (row.unresolved, row.frames);
             assert!(frames > 0 && unresolved * 10 <= frames, "{kind}: {unresolved} of {frames}");
             assert!(row.gdb > 0, "{kind}: gdb shows nothing");
         }
-    }
-}
-
-impl Row {
-    fn write(&self, out: &mut String, [kind, level, stripped]: [&str; 3]) {
-        let mut lengths = self.lengths.clone();
-        lengths.sort_unstable();
-        let median = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
-        let left = 100 * self.edges.1 / self.edges.0.max(1);
-        let _ = writeln!(
-            out,
-            "| {kind} | {level} | {stripped} | {} | {} | {} | {} | {median} | {} | {left} % |",
-            self.crashes, self.equal, self.frames, self.unresolved, self.gdb,
-        );
     }
 }
