@@ -190,6 +190,18 @@ fn make_fixtures(tool: &Path, folder: &Path) -> Result<PathBuf> {
         run(&folder.join(&variant).to_string_lossy(), &[], Some(&format!("records-{scheme}")))?;
     }
     run(backtrail, &["extract", "program", "-o", "models"], None)?;
+    for scheme in ["pt", "full"] {
+        let variant = format!("program.{scheme}");
+        run(backtrail, &["instrument", "--scheme", scheme, "-o", &variant, "program"], None)?;
+    }
+    let kinds = workspace::root().join("crates/cli/tests/crash_truth/fixtures/kinds.c");
+    let kinds = kinds.to_str().context("the path of the repository is not text")?;
+    run(clang, &["-O1", "-g", "-pthread", kinds, "-o", "kinds"], None)?;
+    for (core, kind) in [("core.plain", "segfault"), ("core.threads", "thread")] {
+        let save = format!("generate-core-file {core}");
+        let words = ["-nx", "-batch", "-ex", "run", "-ex", &save, "--args", "./kinds", kind];
+        run("gdb", &words, None)?;
+    }
     run(clang, &["-O1", source, "-o", "plain"], None)?;
     run(clang, &["-O1", "-ffunction-sections", "-c", source, "-o", "plain.o"], None)?;
     let library = ["-O1", "-shared", "-fPIC", "-Wl,-soname,plain.so", "-Wl,-rpath,/opt/lib"];
