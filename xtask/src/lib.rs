@@ -19,6 +19,7 @@ pub mod readers;
 pub mod setup;
 pub mod stages;
 pub mod stepped;
+pub mod story;
 pub mod suite;
 pub mod terminal;
 pub mod tidy;

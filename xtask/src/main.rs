@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::{
     bench, corpus, crashes, csmith, demo, packages::Need, partitions, readers, setup, stepped,
-    suite, terminal, tidy, traces, workspace,
+    story, suite, terminal, tidy, traces, workspace,
 };
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
@@ -37,6 +37,8 @@ enum Verb {
     /// Measure what Backtrail costs
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Crash SQLite by a bug that Debian has fixed, find it, and write docs/crash-story.md
+    Story(story::Options),
     /// Check what compilers do not: file sizes, unfinished code, links between documents
     Tidy,
 }
@@ -82,6 +84,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Fuzz(Fuzz::Readers(options)) => readers::run(&options),
         Verb::Fuzz(Fuzz::Trace(options)) => traces::run(&options),
         Verb::Bench(bench) => bench::run(&bench),
+        Verb::Story(options) => story::run(&options),
         Verb::Tidy => tidy::run(&workspace::root()),
     }
 }
