@@ -16,7 +16,7 @@ use clap::Args;
 
 use crate::corpus::tree::Workshop;
 use crate::packages::Need;
-use crate::{command, corpus, setup, terminal, workspace};
+use crate::{command, setup, terminal, workspace};
 use rows::{Found, Kept, Left};
 
 /// What `cargo xtask fuzz crash` takes.
@@ -93,11 +93,7 @@ impl Part {
 /// Runs the tests and writes the page.
 pub fn run(options: &Options) -> Result<()> {
     setup::run(Need::Corpus, &options.consent)?;
-    let workshop = corpus::workshop(None, "profile-")?;
-    // Building the test links the tool again, and that is the one that is used.
-    let mut cargo = workspace::cargo();
-    cargo.args(["test", "--quiet", "--release", "--no-run", "--package", "backtrail-cli"]);
-    command::run(cargo.args(["--test", "crash_truth"]))?;
+    let workshop = workshop()?;
     let driver = Driver::new(options, &workshop)?;
     let is_wanted = |name: &str| {
         options.only.is_empty() || options.only.iter().any(|it| name.split(' ').next() == Some(it))
@@ -122,6 +118,16 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     driver.write_page(&parts)
+}
+
+/// The tool and the test, built at once: by itself, the tool would be linked with other
+/// features of its dependencies, and be another one.
+fn workshop() -> Result<Workshop> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--package", "backtrail-cli", "--bins"]);
+    command::run(cargo.args(["--test", "crash_truth"]))?;
+    let jobs = std::thread::available_parallelism().map_or(2, usize::from);
+    Workshop::new(workspace::target()?.join("release"), jobs, "profile-")
 }
 
 fn by_scheme(name: &str) -> String {

@@ -22,6 +22,9 @@ use crate::{command, setup, terminal};
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
+    /// Use the tool in this folder instead of building it
+    #[arg(long, value_name = "FOLDER")]
+    tool: Option<PathBuf>,
 }
 
 const PAGE: &str = "docs/crash-story.md";
@@ -46,7 +49,10 @@ const BUILD: [&[&str]; 3] = [
 /// Does it all and writes the page.
 pub fn run(options: &Options) -> Result<()> {
     setup::run(Need::Corpus, &options.consent)?;
-    let tool = workspace::build_tool(Profile::Release)?;
+    let tool = match &options.tool {
+        Some(folder) => folder.clone(),
+        None => workspace::build_tool(Profile::Release)?,
+    };
     let target = workspace::target()?;
     let story = Story { tool, folder: target.join("story").join("sqlite3") };
     terminal::heading("Source");
