@@ -3,8 +3,9 @@
 //!
 //! The test of `trace` compares the two block by block, with stops and with a handler
 //! inside the program, and the stops made with those predicted; here it gets more to
-//! do, three programs with a million blocks among it, and what it prints becomes the
-//! table of docs/breakpoints.md.
+//! do: of what gcc and clang make, plans of one to six runs with every strategy and
+//! several limits, and three installed programs with a million blocks. What it prints
+//! becomes the table of docs/breakpoints.md.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ pub struct Options {
     #[arg(long, value_name = "COMMANDS", default_value = COMMANDS, hide_default_value = true)]
     commands: String,
     /// Over how many runs
-    #[arg(long, value_name = "M,…", default_value = "1,2,3,4")]
+    #[arg(long, value_name = "M,…", default_value = "1,2,3,4,5,6")]
     runs: String,
 }
 
@@ -44,7 +45,8 @@ struct Row {
 pub fn run(options: &Options) -> Result<()> {
     let mut cargo = workspace::cargo();
     cargo.args(["test", "--release", "--package", "backtrail-trace", "--test", "breakpoints"]);
-    cargo.args(["--", "--nocapture", "traces_of_installed_programs"]);
+    cargo.args(["--", "--nocapture", "traces_of_"]);
+    cargo.env("BACKTRAIL_ALL_PLANS", "1");
     let commands = options.commands.replace("TEXTS", &["TEXT"; 5].join(" "));
     cargo.env("BACKTRAIL_STEPPED", commands.replace("TEXT", TEXT));
     cargo.env("BACKTRAIL_STEPPED_RUNS", &options.runs);

@@ -50,6 +50,9 @@ pub enum Callee {
     Pointer,
 }
 
+/// Who is called by the instruction that asks the kernel for something.
+pub const KERNEL: &str = "(kernel)";
+
 /// What follows a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
@@ -302,13 +305,11 @@ impl<'a> Finder<'a> {
             })
             .collect();
         let mut furthest = 0;
-        for number in 0..blocks.len() {
-            let overlaps = blocks[number].start < furthest;
-            furthest = furthest.max(blocks[number].end);
-            if overlaps {
-                blocks[number].plain = false;
-                blocks[number - 1].plain = false;
-            }
+        for block in &mut blocks {
+            // The first byte of what begins earlier, such as a prefix that is jumped
+            // over, is its own.
+            block.plain = block.start >= furthest;
+            furthest = furthest.max(block.end);
         }
         let routines = routine_heads.iter().map(|&head| {
             let start = blocks[head].start;

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use backtrail_analysis::unseen::{Behaviour, CallsBack};
 use backtrail_graph::{Index, IndexMap};
 use backtrail_ir::Traits;
-use backtrail_machine::code::{Callee, Code, Exit};
+use backtrail_machine::code::{Callee, Code, Exit, KERNEL};
 
 use crate::Error;
 use crate::distribution::Costs;
@@ -87,6 +87,9 @@ fn starts_threads(code: &Code) -> bool {
 
 fn behaviour(callee: &Callee) -> Behaviour {
     let name = match callee {
+        Callee::External(name) if name == KERNEL => {
+            return Behaviour { ends: true, ..Behaviour::PLAIN };
+        }
         Callee::External(name) => name.split('@').next().unwrap_or(name),
         Callee::Routine(_) | Callee::Pointer => "",
     };
@@ -129,6 +132,11 @@ impl MachineGraph {
             (0..code.blocks.len()).filter(|&block| code.blocks[block].pad).collect();
         landings.extend(code.blocks.iter().filter_map(|block| match &block.exit {
             Exit::Call(Callee::External(name), back) if returns_twice(name) => *back,
+            // In an executable that holds its C library.
+            Exit::Call(Callee::Routine(routine), back) => {
+                let name = code.routines[*routine].name.as_deref();
+                name.is_some_and(returns_twice).then_some(*back)?
+            }
             _ => None,
         }));
         let mut has_landings = vec![false; code.routines.len()];

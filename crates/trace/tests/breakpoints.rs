@@ -181,16 +181,26 @@ fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> Pat
 
 const ONE: (usize, Strategy, Option<usize>) = (1, Strategy::Fine, None);
 
+/// A few, or with a variable set all of one to six runs, the strategies and limits.
+fn plans() -> Vec<(usize, Strategy, Option<usize>)> {
+    if std::env::var_os("BACKTRAIL_ALL_PLANS").is_none() {
+        return vec![
+            ONE,
+            (2, Strategy::Function, None),
+            (3, Strategy::Fine, None),
+            (4, Strategy::Grouped, None),
+            (2, Strategy::Fine, Some(6)),
+        ];
+    }
+    let limits = [None, Some(6), Some(15), Some(40)];
+    let all = (1..=6).flat_map(|runs| Strategy::ALL.map(|strategy| (runs, strategy)));
+    all.flat_map(|(runs, strategy)| limits.map(|limit| (runs, strategy, limit))).collect()
+}
+
 #[test]
 fn traces_of_what_gcc_and_clang_make_are_those_of_single_steps() {
     let folder = tempfile::tempdir().unwrap();
-    let plans = [
-        ONE,
-        (2, Strategy::Function, None),
-        (3, Strategy::Fine, None),
-        (4, Strategy::Grouped, None),
-        (2, Strategy::Fine, Some(6)),
-    ];
+    let plans = plans();
     for compiler in ["gcc", "clang-19"] {
         for level in ["-O0", "-O1", "-O2", "-O3"] {
             let kind = if level == "-O1" { "-no-pie" } else { "-pie" };
@@ -198,6 +208,21 @@ fn traces_of_what_gcc_and_clang_make_are_those_of_single_steps() {
             let blocks = check(&Program::new(&program, &["9"]), &plans);
             assert!(blocks > 300, "{compiler} {level}: {blocks}");
         }
+    }
+}
+
+/// Their C library is traced with them.
+#[test]
+fn traces_of_what_is_linked_statically_are_those_of_single_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_all = std::env::var_os("BACKTRAIL_ALL_PLANS").is_some();
+    let plans = [ONE, (2, Strategy::Function, None), (4, Strategy::Fine, None)];
+    let plans = if is_all { &plans[..] } else { &plans[..1] };
+    let kinds = [("clang-19", "-static-pie"), ("gcc", "-static")];
+    for (compiler, kind) in if is_all { &kinds[..] } else { &kinds[..1] } {
+        let program = compile(folder.path(), compiler, "shapes.c", &["-O2", kind]);
+        let blocks = check(&Program::new(&program, &["9"]), plans);
+        assert!(blocks > 1000, "{compiler} {kind}: {blocks}");
     }
 }
 

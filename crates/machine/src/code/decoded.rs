@@ -51,7 +51,10 @@ pub(crate) fn flow(loaded: &Loaded, instruction: &Instruction) -> Flow {
         FlowControl::Exception => Flow::Stop,
         FlowControl::Call => match instruction.op0_kind() {
             OpKind::NearBranch64 => Flow::Call(near(loaded, instruction)),
-            // The kernel returns.
+            // The run may end in it.
+            _ if instruction.code() == Opcode::Syscall => {
+                Flow::Call(Goto::External(super::KERNEL.to_owned()))
+            }
             _ => Flow::Next,
         },
         FlowControl::Interrupt if instruction.code() == Opcode::Int3 => Flow::Stop,

@@ -104,6 +104,7 @@ impl Loaded {
             for section in file.sections().filter(|it| it.name() == Ok(".rela.plt")) {
                 loaded.read_relocations(section.address(), section.size(), 0, 0);
             }
+            loaded.read_starters(&file);
         }
         Ok(loaded)
     }
@@ -196,6 +197,23 @@ impl Loaded {
             let words = (0..count).filter_map(|word| self.pointer(array.wrapping_add(8 * word)));
             let words: Vec<u64> = words.collect();
             self.starters.extend(words);
+        }
+        self.starters.retain(|&it| it != 0);
+    }
+
+    /// What runs before and after `main`, by sections.
+    fn read_starters(&mut self, file: &ElfFile64<'_, LE>) {
+        for section in file.sections() {
+            match section.name() {
+                Ok(".init" | ".fini") => self.starters.push(section.address()),
+                Ok(".preinit_array" | ".init_array" | ".fini_array") => {
+                    let words = (0..(section.size() / 8).min(MOST))
+                        .filter_map(|word| self.pointer(section.address().wrapping_add(8 * word)));
+                    let words: Vec<u64> = words.collect();
+                    self.starters.extend(words);
+                }
+                _ => {}
+            }
         }
         self.starters.retain(|&it| it != 0);
     }

@@ -126,12 +126,6 @@ pub fn read_code(program: &Path) -> anyhow::Result<Code> {
     if image.has_section(".go.buildinfo") || image.has_section(".note.go.buildid") {
         return refuse("it is a Go program, whose threads and stacks are its own; use delve");
     }
-    if !code.interpreted {
-        return refuse(
-            "it is linked statically, and its C library would be traced with it; \
-             link it dynamically",
-        );
-    }
     Ok(code)
 }
 
