@@ -220,6 +220,103 @@ fn weights_of_a_profile_change_costs_and_not_the_trace() {
     equal(&program, &[&weights, &several], &[]);
 }
 
+#[test]
+fn weights_of_the_first_run_change_costs_and_not_the_trace() {
+    let first = |options: &[&'static str]| [&["--weights", "first"], options].concat();
+    let ways = [
+        first(&["--runs", "2"]),
+        first(&["--runs", "4", "--witness", "node"]),
+        first(&["--runs", "3", "--strategy", "function", "--isolate", "copy"]),
+        first(&["--runs", "3", "--strategy", "grouped", "--limit", "6"]),
+    ];
+    let ways: Vec<&[&str]> = ways.iter().map(|way| &way[..]).collect();
+    equal(&Program::c(&source("pointers.c"), &["-O1"]), &ways, &[]);
+    equal(&Program::c(&source("jumps.c"), &["-O2"]), &ways[1..2], &[]);
+    let threads = Program::c(&source("threads.c"), &["-O2", "-pthread"]);
+    equal(&threads, &ways[..1], &[]);
+}
+
+/// Notes in a file that it ran, and adds up what it reads.
+const NOTING: &str = r#"
+#include <stdio.h>
+int main(void) {
+    FILE *notes = fopen("notes", "a");
+    fputs("ran\n", notes);
+    fclose(notes);
+    int sum = 0;
+    for (int c; (c = getchar()) != EOF;) sum += c == 'a' ? 2 : c == 'b' ? 3 : 0;
+    printf("%d\n", sum);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_first_run_leaves_nothing() {
+    let program = Program::c(NOTING, &["-O1"]);
+    std::fs::write(program.path("input"), "abba").unwrap();
+    for isolation in ["auto", "copy"] {
+        let mut command = program.command(BACKTRAIL);
+        command.args(["trace", "--weights", "first", "--runs", "3", "--isolate", isolation]);
+        command.arg("./program").stdin(std::fs::File::open(program.path("input")).unwrap());
+        let output = command.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{message}");
+        assert_eq!(output.stdout, b"10\n", "{message}");
+        assert_eq!(std::fs::read_to_string(program.path("notes")).unwrap(), "ran\n");
+        std::fs::remove_file(program.path("notes")).unwrap();
+        std::fs::remove_file(program.path("program.bttrace")).unwrap();
+    }
+    // What comes from a pipe cannot be read again.
+    let mut command = program.command("sh");
+    let words = format!("echo ab | {BACKTRAIL} trace --weights first --runs 2 ./program");
+    let output = command.args(["-c", &words]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{message}");
+    assert!(message.contains("give it as a file"), "{message}");
+    assert!(!program.path("program.bttrace").exists() && !program.path("notes").exists());
+    for refused in [&["--weights", "first"][..], &["--weights", "first", "--witness", "breakpoint"]]
+    {
+        assert_eq!(trace(&program, refused, &[]).output.status.code(), Some(2));
+    }
+}
+
+/// All strategies, kinds, limits and numbers of runs.
+fn all_ways() -> Vec<Vec<&'static str>> {
+    let mut ways =
+        vec![vec!["--strategy", "single"], vec!["--strategy", "single", "--witness", "node"]];
+    for runs in ["1", "2", "3", "4", "5", "6"] {
+        for strategy in ["fine", "function", "grouped"] {
+            for witness in ["edge", "node"] {
+                for limit in [&[][..], &["--limit", "5"], &["--limit", "12"], &["--limit", "30"]] {
+                    let way = ["--runs", runs, "--strategy", strategy, "--witness", witness];
+                    ways.push([&way[..], limit].concat());
+                }
+            }
+        }
+    }
+    ways
+}
+
+/// A part of all ways, another one for each program; `BACKTRAIL_WAYS=all` takes all.
+#[test]
+fn all_ways_or_some_of_them() {
+    let ways = all_ways();
+    let takes_all = std::env::var("BACKTRAIL_WAYS").is_ok_and(|it| it == "all");
+    let names = ["jumps.c", "pointers.c", "signals.c", "threads.c", "unwinding.cc", "loops.c"];
+    let mut random = fastrand::Rng::with_seed(6);
+    for name in names {
+        let text = source(name);
+        let program = match name.strip_suffix(".cc") {
+            Some(_) => Program::cxx(&text, &["-O2"]),
+            None => Program::c(&text, &["-O1", "-pthread"]),
+        };
+        let count = if takes_all { ways.len() } else { 1 };
+        let chosen = random.choose_multiple(&ways, count);
+        let chosen: Vec<&[&str]> = chosen.into_iter().map(|way| &way[..]).collect();
+        equal(&program, &chosen, if name == "loops.c" { &["7"] } else { &[] });
+    }
+}
+
 /// Ends otherwise in one of several runs: the one that makes the folder.
 const CHANGING: &str = r#"
 #include <stdlib.h>

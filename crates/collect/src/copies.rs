@@ -11,6 +11,7 @@
 //!     name: OsStr::new("gzip"),
 //!     arguments: &["-9".into(), "notes.txt".into()],
 //!     environment: &[],
+//!     is_trial: false,
 //!     isolation: Isolation::Auto,
 //!     engine: Engine::Local,
 //!     entry: &std::env::current_exe()?,
@@ -99,6 +100,11 @@ pub struct Copies<'a> {
     pub isolation: Isolation,
     /// Where they run.
     pub engine: Engine,
+    /// Whether this is a trial: nothing is shown of what the copies print, and
+    /// nothing is left of what they do but their records. Not with Slurm, and not
+    /// with [`Isolation::None`], where what they do stays done. Standard input that
+    /// is not a file must not be read: it could not be read again.
+    pub is_trial: bool,
     /// The executable that calls [`process::main`]: this process's own.
     pub entry: &'a Path,
     /// Is told what happens, from any thread.

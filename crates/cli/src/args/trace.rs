@@ -26,7 +26,8 @@ pub struct Trace {
     #[arg(long, value_name = "W")]
     pub limit: Option<usize>,
     /// Choose places by this path profile of the same build; breakpoints by an
-    /// earlier trace of the same executable.
+    /// earlier trace of the same executable. `first`: the first of several runs
+    /// tells how often places are passed, and the others are planned by that.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// The most disk space that the log of a run may take while it runs, such as

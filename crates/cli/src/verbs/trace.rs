@@ -5,6 +5,7 @@
 
 pub mod breakpoint;
 mod costs;
+mod first_run;
 mod log;
 mod merge;
 mod weights;
@@ -61,6 +62,10 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
         anyhow::bail!(Usage(
             "--costs is for probes; --explain tells what breakpoints cost".to_owned()
         ));
+    }
+    if args.weights.as_deref() == Some(Path::new(first_run::FIRST)) {
+        let what = "--weights first is for probes; breakpoints take an earlier trace";
+        anyhow::bail!(Usage(what.to_owned()));
     }
     let single = args.strategy == Some(Strategy::Single);
     let strategy = match args.strategy {

@@ -130,6 +130,7 @@ fn run(line: &Line, report: &mut String) -> Result<u8, Error> {
         environment: &[],
         isolation: line.isolation,
         engine: line.engine.clone(),
+        is_trial: false,
         entry: &entry,
         listener: &|event| {
             if let Event::Notice(text) = event {

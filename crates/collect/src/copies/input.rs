@@ -95,6 +95,11 @@ impl Input {
         })
     }
 
+    /// Whether something was read that cannot be read again.
+    pub fn was_consumed(&self) -> bool {
+        matches!(self, Input::Stream(stream) if stream.progress().length > 0)
+    }
+
     /// Our own standard input has been read as far as that of a copy.
     pub fn advance(&self, copy: &File) {
         if let (Input::File { .. }, Ok(offset)) = (self, rustix::fs::tell(copy)) {

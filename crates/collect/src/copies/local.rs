@@ -48,7 +48,14 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     for (index, variant) in copies.variants.iter().enumerate() {
         let folder = scratch.path().join(format!("{:04}", index + 1));
         make(&folder)?;
-        let view = View::new(&means, &directory, &directory, &folder, &ours, index == 0)?;
+        let view = View::new(
+            &means,
+            &directory,
+            &directory,
+            &folder,
+            &ours,
+            index == 0 && !copies.is_trial,
+        )?;
         let mut mounts = places.mounts(variant)?;
         mounts.extend(view.mounts.iter().cloned());
         let spec = Spec {
@@ -71,11 +78,18 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     let packer = Packer::start(copies.variants.iter().map(|variant| variant.records.clone()));
     let ran = run_all(copies, &prepared, cores.at_once, &input, &watch);
     drop(packer);
-    if let (Err(Error::Interrupted { .. }), Some((_, view, _))) = (&ran, prepared.first()) {
+    if let (Err(Error::Interrupted { .. }), Some((_, view, _)), false) =
+        (&ran, prepared.first(), copies.is_trial)
+    {
         put_first_in_place(&means, view, view.changes()?.as_ref(), &directory)?;
     }
     let ran = ran?;
-    if let Some(file) = ran.first().and_then(|ran| ran.input.as_ref()) {
+    if copies.is_trial && input.was_consumed() {
+        let what = "the first run, which is a trial, read standard input, which cannot be read \
+                    again; give it as a file";
+        return Err(Error::Engine { engine: "local", what: what.to_owned() });
+    }
+    if let (Some(file), false) = (ran.first().and_then(|ran| ran.input.as_ref()), copies.is_trial) {
         input.advance(file);
     }
     // What the first copy prints is passed on, perhaps into its working directory.
@@ -91,7 +105,9 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     }
     let difference = first_difference(&endings)?;
     // The others' are thrown away.
-    if let (Some((_, view, _)), Some(first)) = (prepared.first(), endings.first()) {
+    if let (Some((_, view, _)), Some(first), false) =
+        (prepared.first(), endings.first(), copies.is_trial)
+    {
         put_first_in_place(&means, view, first.changes.as_ref(), &directory)?;
     }
     for variant in copies.variants {
@@ -166,7 +182,8 @@ fn run_all(
                 return;
             }
             let (spec, _, folder) = &prepared[index];
-            match run_copy(copies.entry, spec, folder, input, index == 0, watch) {
+            match run_copy(copies.entry, spec, folder, input, index == 0 && !copies.is_trial, watch)
+            {
                 Ok(ran) => {
                     let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                     results[index] = Some(ran);

@@ -60,6 +60,7 @@ pub fn collect(
         environment: &[],
         isolation: isolation(args.copies.running.isolate),
         engine: engine(&args.copies.running),
+        is_trial: false,
         entry: &entry,
         listener: &listener,
     });

@@ -183,6 +183,7 @@ fn run_copies(
         environment: &[],
         isolation: isolation(request.running.isolate),
         engine: engine(request.running),
+        is_trial: false,
         entry: &entry,
         listener: &listener,
     });

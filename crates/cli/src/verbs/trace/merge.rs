@@ -48,6 +48,20 @@ impl RunRecords {
         }
         Ok(Self { processes, missing })
     }
+
+    /// Gives all events of all threads, with these meanings of numbers.
+    pub fn each_event(
+        &self,
+        meanings: &BTreeMap<UnitId, UnitMeaning>,
+        mut take: impl FnMut(rebuild::Event),
+    ) -> anyhow::Result<()> {
+        for (record, process) in &self.processes {
+            for thread in &record.threads {
+                open_log(process, &thread.path, meanings)?.for_each(&mut take);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Puts the trace together.
@@ -64,6 +78,17 @@ pub struct Merge<'a> {
     pub meanings: &'a [BTreeMap<UnitId, UnitMeaning>],
     /// By block of the graph: its place in trace files.
     pub blocks: &'a [Option<u32>],
+}
+
+fn open_log<'p>(
+    process: &'p Process,
+    path: &Path,
+    meanings: &'p BTreeMap<UnitId, UnitMeaning>,
+) -> anyhow::Result<Log<'p>> {
+    let input = ThreadLog::open(path).map_err(Error::read(path))?;
+    let events = Events::new(process, input)
+        .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
+    Ok(WitnessEvents::new(events, meanings))
 }
 
 type Log<'p> = WitnessEvents<'p, ThreadLog>;
@@ -136,10 +161,7 @@ impl Merge<'_> {
         process: &'p Process,
         path: &Path,
     ) -> anyhow::Result<Log<'p>> {
-        let input = ThreadLog::open(path).map_err(Error::read(path))?;
-        let events = Events::new(process, input)
-            .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
-        Ok(WitnessEvents::new(events, &self.meanings[run]))
+        open_log(process, path, &self.meanings[run])
     }
 
     /// Writes a thread; gives how many events each run had of it.

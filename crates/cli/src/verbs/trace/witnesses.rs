@@ -17,7 +17,7 @@ use backtrail_ir::program::{Object, Program};
 use backtrail_plan::UnitPlan;
 use backtrail_plan::block_log::left_out;
 use backtrail_profile::unit_plan::Weights;
-use backtrail_trace::distribution::Costs;
+use backtrail_trace::distribution::{Costs, Profile};
 use backtrail_trace::icfg::from_program::ProgramGraph;
 use backtrail_trace::places::ProgramPlaces;
 use backtrail_trace::planning::{self, Options, Plan, distribute, plan_single_run};
@@ -25,11 +25,13 @@ use backtrail_trace::probes::{Kind, ProbePlaces, ProbePlan, UnitMeaning};
 use backtrail_trace::rebuild::Tables;
 use rayon::prelude::*;
 
+use super::first_run::{self, FIRST};
 use super::merge::{Merge, RunRecords};
 use super::weights::place_weights;
 use super::{TracedProgram, begin_file, disk_bound, finish_file};
 use crate::args::copies::Engine;
 use crate::args::trace::{Strategy, Trace, Witness};
+use crate::exit::{Diverged, Usage};
 use crate::path_counting::read_profile_of;
 use crate::style::number;
 use crate::verbs::instrument::derive;
@@ -53,9 +55,13 @@ pub fn collect(
     let began = std::time::Instant::now();
     let program = Program::of_units(traced.models().map(|(_, unit)| unit));
     let graph = ProgramGraph::new(&program, Behaviour::of)?;
+    let by_first_run = args.weights.as_deref() == Some(Path::new(FIRST));
+    if by_first_run {
+        check_first(args)?;
+    }
     let weights = match &args.weights {
-        Some(path) => Some(Weights::of(&read_profile_of(path, &traced.carried)?)),
-        None => None,
+        Some(path) if !by_first_run => Some(Weights::of(&read_profile_of(path, &traced.carried)?)),
+        _ => None,
     };
     let probe_places = ProbePlaces::new(&program, &graph);
     let kind = match args.witness {
@@ -63,15 +69,35 @@ pub fn collect(
         // Breakpoints, which are set elsewhere, are in nodes, too.
         Witness::Node | Witness::Breakpoint => Kind::Nodes,
     };
-    let costs = probe_places.costs(place_weights(&program, &graph, weights.as_ref()), kind);
+    let ids: BTreeMap<Object, UnitId> =
+        program.units().map(|(object, _)| object).zip(traced.models().map(|(id, _)| id)).collect();
+    let place_weights_of = |weights| place_weights(&program, &graph, weights);
+    let mut costs = probe_places.costs(place_weights_of(weights.as_ref()), kind);
     if args.costs {
-        let guessed = probe_places.costs(place_weights(&program, &graph, None), kind);
+        let guessed = probe_places.costs(place_weights_of(None), kind);
         super::costs::print(&graph.icfg, &costs, &guessed, planning_kind(kind))?;
         return Ok(ExitStatus::default());
     }
-    let plan = plan_runs(args, &graph, &costs, kind)?;
-    let tables = Tables::new(&graph.icfg, &plan.profiles)?;
+    let mut runs = usize::from(args.runs);
+    let mut first = None;
+    if by_first_run {
+        let guessed = plan_runs(args, runs, &graph, &costs, kind)?;
+        let profile = guessed.profiles[0].clone();
+        let ran = run_first(args, traced, &probe_places, &profile, &ids, scratch, quiet)?;
+        let counts = first_run::count(&ran.records, &ran.meanings, &profile)?;
+        let weights = place_weights_of(None);
+        let weights = first_run::scaled(&graph.icfg, &weights, &profile, &counts);
+        costs = probe_places.costs(weights, kind);
+        runs -= 1;
+        first = Some((profile, ran));
+    }
+    let mut plan = plan_runs(args, runs, &graph, &costs, kind)?;
     let probes = logged_probes(&probe_places, &plan, &costs, traced.is_one_module);
+    if let Some((profile, _)) = &first {
+        plan.runs.push(runs);
+        plan.profiles.push(profile.clone());
+    }
+    let tables = Tables::new(&graph.icfg, &plan.profiles)?;
     if args.explain {
         let counts: Vec<String> = probes.iter().map(|it| number(it.count() as u64)).collect();
         let icfg = &graph.icfg;
@@ -84,23 +110,30 @@ pub fn collect(
             began.elapsed().as_secs_f64()
         );
     }
-    let ids: BTreeMap<Object, UnitId> =
-        program.units().map(|(object, _)| object).zip(traced.models().map(|(id, _)| id)).collect();
-    let schemes: Vec<WitnessLogging<'_>> = probes
-        .iter()
-        .map(|plan| WitnessLogging { plan, objects: ids.iter().map(|(o, id)| (*id, *o)).collect() })
-        .collect();
-    let (status, variants) = run_all(args, traced, &schemes, scratch, quiet)?;
+    let schemes: Vec<WitnessLogging<'_>> =
+        probes.iter().map(|plan| WitnessLogging::new(plan, &ids)).collect();
+    let (status, variants) = run_all(args, traced, &schemes, "run", scratch, quiet)?;
     if variants.iter().any(|variant| !variant.records.is_dir()) {
         anyhow::bail!(recorded_nothing(&args.program, scratch));
     }
-    let runs: Vec<RunRecords> = variants
+    let mut runs: Vec<RunRecords> = variants
         .iter()
         .zip(&probes)
         .map(|(variant, probes)| RunRecords::read(variant, probes.ranges(&ids)))
         .collect::<Result<_, _>>()?;
-    let meanings: Vec<BTreeMap<UnitId, UnitMeaning>> =
+    let mut meanings: Vec<BTreeMap<UnitId, UnitMeaning>> =
         probes.iter().map(|plan| plan.meanings(&ids)).collect();
+    if let Some((_, ran)) = first {
+        if ran.status != status {
+            anyhow::bail!(Diverged(format!(
+                "the first run ended by {} and the others by {status}: what differs from run to \
+                 run has to be the same in all",
+                ran.status
+            )));
+        }
+        runs.push(ran.records);
+        meanings.push(ran.meanings);
+    }
     let places = ProgramPlaces::new(traced.models());
     let blocks = block_places(&program, &graph, &places);
     let merge = Merge {
@@ -147,16 +180,61 @@ fn planning_kind(kind: Kind) -> planning::Kind {
     }
 }
 
+/// Refuses what cannot be traced by the weights of a first run.
+fn check_first(args: &Trace) -> Result<(), Usage> {
+    let wrong = |what: &str| Err(Usage(format!("--weights first {what}")));
+    if args.runs < 2 || matches!(args.strategy, Some(Strategy::Single)) {
+        return wrong("is for several runs; give --runs");
+    }
+    if args.running.engine != Engine::Local {
+        return wrong("is for runs on this machine");
+    }
+    if args.costs {
+        return wrong("has no costs before it ran; give a path profile");
+    }
+    Ok(())
+}
+
+/// What the first run recorded.
+struct FirstRun {
+    status: ExitStatus,
+    records: RunRecords,
+    meanings: BTreeMap<UnitId, UnitMeaning>,
+}
+
+/// Runs the program once with these witnesses, and leaves nothing of what it did.
+fn run_first(
+    args: &Trace,
+    traced: &TracedProgram,
+    places: &ProbePlaces<'_, '_>,
+    profile: &Profile,
+    ids: &BTreeMap<Object, UnitId>,
+    scratch: &Path,
+    quiet: bool,
+) -> anyhow::Result<FirstRun> {
+    let mut probes = places.probes(profile);
+    if traced.is_one_module {
+        probes.number_units();
+    }
+    let scheme = [WitnessLogging::new(&probes, ids)];
+    let (status, variants) = run_all(args, traced, &scheme, FIRST, scratch, quiet)?;
+    if !variants[0].records.is_dir() {
+        anyhow::bail!(recorded_nothing(&args.program, scratch));
+    }
+    let records = RunRecords::read(&variants[0], probes.ranges(ids))?;
+    Ok(FirstRun { status, records, meanings: probes.meanings(ids) })
+}
+
 /// Decides what is observed in which run.
 fn plan_runs(
     args: &Trace,
+    runs: usize,
     graph: &ProgramGraph,
     costs: &Costs,
     kind: Kind,
 ) -> Result<Plan, backtrail_trace::Error> {
     let icfg = &graph.icfg;
     let trials = if icfg.nodes().len() <= SMALL { TRIALS } else { 0 };
-    let runs = usize::from(args.runs);
     let default = if runs == 1 && args.limit.is_none() { Strategy::Single } else { Strategy::Fine };
     let strategy = match args.strategy.unwrap_or(default) {
         Strategy::Single => {
@@ -190,6 +268,12 @@ struct WitnessLogging<'a> {
     objects: BTreeMap<UnitId, Object>,
 }
 
+impl<'a> WitnessLogging<'a> {
+    fn new(plan: &'a ProbePlan, ids: &BTreeMap<Object, UnitId>) -> Self {
+        Self { plan, objects: ids.iter().map(|(object, id)| (*id, *object)).collect() }
+    }
+}
+
 impl LoggingScheme for WitnessLogging<'_> {
     fn name(&self) -> &'static str {
         "witness"
@@ -206,18 +290,21 @@ impl LoggingScheme for WitnessLogging<'_> {
     }
 }
 
-/// Derives a variant for each profile and runs them all.
+/// Derives a variant for each profile and runs them all, in folders whose names begin
+/// with `prefix`.
 fn run_all(
     args: &Trace,
     traced: &TracedProgram,
     schemes: &[WitnessLogging<'_>],
+    prefix: &str,
     scratch: &Path,
     quiet: bool,
 ) -> anyhow::Result<(ExitStatus, Vec<Variant>)> {
+    let is_trial = prefix == FIRST;
     let name = args.program.file_name().unwrap_or_default();
     let variants: Vec<Variant> = (1..=schemes.len())
         .map(|run| {
-            let folder = format!("run-{run}");
+            let folder = format!("{prefix}-{run}");
             let place = args.keep.as_deref().unwrap_or(scratch).join(&folder);
             let records = scratch.join(folder).join("records");
             Variant { executable: place.join(name), records }
@@ -230,6 +317,7 @@ fn run_all(
     let bound = disk_bound(args);
     if let ([scheme], [variant]) = (schemes, &variants[..])
         && args.running.engine == Engine::Local
+        && !is_trial
     {
         derive(&traced.carried, Scheme::Logging(scheme), &variant.executable, quiet)?;
         let mut environment = bound.environment();
@@ -276,6 +364,7 @@ fn run_all(
         name: args.program.as_os_str(),
         arguments: &args.arguments,
         environment: &environment,
+        is_trial,
         isolation: isolation(args.running.isolate),
         engine: engine(&args.running),
         entry: &entry,
