@@ -25,6 +25,9 @@ pub struct Options {
     /// Use the tool in this folder instead of building it
     #[arg(long, value_name = "FOLDER")]
     tool: Option<PathBuf>,
+    /// Only examine the core that the last run left, and write the page
+    #[arg(long)]
+    only_page: bool,
 }
 
 const PAGE: &str = "docs/crash-story.md";
@@ -32,9 +35,16 @@ const TEXT: &str = include_str!("story/page.md");
 const REPORT: &str = include_str!("story/report.c");
 const PATCH: &str = "0002-Avoid-a-stack-overflow-that-could-be-caused-by-a-rec.patch";
 
+/// Where the version of the package and what `instrument` warned of are kept.
+const VERSION: &str = "story-version";
+const WARNINGS: &str = "story-warnings";
+
 /// The condition without the fix, and the function that it is in.
 const GUARD: &str = "if( pWin ){";
 const FUNCTION: &str = "resolveExprStep";
+
+/// What tells of an error, and must have been able to run.
+const TELLS: &str = "sqlite3ErrorMsg";
 
 const GOOD: &str = "SELECT score(x) FROM sales";
 const BAD: &str = "SELECT min(x) OVER w1 FROM sales WINDOW w1 AS (PARTITION BY score(x) OVER w1)";
@@ -55,16 +65,22 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let target = workspace::target()?;
     let story = Story { tool, folder: target.join("story").join("sqlite3") };
-    terminal::heading("Source");
-    let version = story.fetch(&target.join("corpus").join("apt"))?;
-    terminal::heading("Build");
-    let warning = story.build()?;
-    terminal::heading("Crash");
+    if !options.only_page {
+        terminal::heading("Source");
+        story.fetch(&target.join("corpus").join("apt"))?;
+        terminal::heading("Build");
+        story.build()?;
+        terminal::heading("Crash");
+        story.crash()?;
+    }
     let good = story.works()?;
-    story.crash()?;
     terminal::heading("Autopsy");
     let told = story.backtrail(&["autopsy", "core"])?.0;
-    let page = story.page(&version, &warning, &good, &told)?;
+    let document = story.backtrail(&["autopsy", "--json", "core"])?.0;
+    let document: serde_json::Value = serde_json::from_str(&document)?;
+    let impossible = document["impossible"]["functions"].as_array().context("nothing is told")?;
+    ensure!(!impossible.iter().any(|it| it == TELLS), "{TELLS} did not run");
+    let page = story.page(&good, &told)?;
     std::fs::write(workspace::root().join(PAGE), page).context("cannot write the page")?;
     println!("{PAGE}");
     Ok(())
@@ -78,8 +94,8 @@ struct Story {
 }
 
 impl Story {
-    /// Fetches the source and takes the fix out of it; the package's version.
-    fn fetch(&self, apt: &Path) -> Result<String> {
+    /// Fetches the source and takes the fix out of it.
+    fn fetch(&self, apt: &Path) -> Result<()> {
         if self.folder.exists() {
             std::fs::remove_dir_all(&self.folder)?;
         }
@@ -92,7 +108,7 @@ impl Story {
             command::output(shell.args(["-c", script]).current_dir(&self.folder))?;
         }
         std::fs::write(self.folder.join("report.c"), REPORT)?;
-        Ok(version)
+        Ok(std::fs::write(self.folder.join(VERSION), version)?)
     }
 
     /// What `backtrail WORDS` prints, and what it says beside that.
@@ -106,8 +122,8 @@ impl Story {
         Ok((String::from_utf8_lossy(&output.stdout).into_owned(), said))
     }
 
-    /// Builds what is shipped; what was warned of.
-    fn build(&self) -> Result<String> {
+    /// Builds what is shipped.
+    fn build(&self) -> Result<()> {
         let mut warnings = String::new();
         for words in BUILD {
             let (_, said) = self.backtrail(words)?;
@@ -118,7 +134,7 @@ impl Story {
                 },
             );
         }
-        Ok(warnings)
+        Ok(std::fs::write(self.folder.join(WARNINGS), warnings)?)
     }
 
     /// What it prints of a query that does no harm.
@@ -153,7 +169,12 @@ impl Story {
     }
 
     /// The page of what the autopsy told.
-    fn page(&self, version: &str, warning: &str, good: &str, told: &str) -> Result<String> {
+    fn page(&self, good: &str, told: &str) -> Result<String> {
+        let kept = |name: &str| {
+            let text = std::fs::read_to_string(self.folder.join(name));
+            text.with_context(|| format!("nothing was built in {}", self.folder.display()))
+        };
+        let (version, warning) = (kept(VERSION)?, kept(WARNINGS)?);
         let frames = Frames::new(told)?;
         let round = frames.round()?;
         let source = std::fs::read(self.folder.join("sqlite3.c"))?;
@@ -175,7 +196,7 @@ impl Story {
         };
         let values = [
             ("PATCH", PATCH.to_owned()),
-            ("VERSION", version.to_owned()),
+            ("VERSION", version),
             ("REPORT", REPORT.to_owned()),
             ("BUILD", build.join("\n")),
             ("WARNING", warned),
@@ -202,12 +223,8 @@ impl Story {
     /// The lines that the patch changes.
     fn fix(&self) -> Result<String> {
         let patch = std::fs::read_to_string(self.folder.join("debian/patches").join(PATCH))?;
-        let hunk = patch.split_once("src/resolve.c").context("another patch")?.1;
-        let is_change = |line: &&str| {
-            (line.starts_with('+') || line.starts_with('-'))
-                && !line.starts_with("+++")
-                && !line.starts_with("---")
-        };
+        let hunk = patch.split_once("+++ b/src/resolve.c").context("another patch")?.1;
+        let is_change = |line: &&str| line.starts_with(['+', '-']) && !line.starts_with("---");
         let hunk = hunk.split("diff ").next().unwrap_or_default();
         let lines: Vec<&str> = hunk.lines().skip(1).filter(is_change).take(2).collect();
         ensure!(lines.iter().any(|line| line.contains("nErr")), "another fix: {lines:?}");
@@ -231,7 +248,7 @@ impl Frames {
                     break;
                 }
             } else if let Some(last) = all.last_mut() {
-                let line = shortened(line);
+                let line = shortened(line, last);
                 if !line.is_empty() && !last.ends_with(&line) {
                     *last = format!("{last}\n{line}");
                 }
@@ -276,30 +293,31 @@ impl Frames {
     }
 }
 
-/// What is shown of the lines below a frame: of older paths only that there are some,
-/// nothing of what never ran.
-fn shortened(line: &str) -> String {
+/// What is shown of a line below a frame, of which this much is shown before: of older
+/// paths the newest and that there are others, nothing of what never ran.
+fn shortened(line: &str, before: &str) -> String {
     let inner = line.trim_start();
     let indent = &line[..line.len() - inner.len()];
     match inner.split_whitespace().next() {
-        Some("before") => format!("{indent}…"),
+        Some("before") if before.contains("\n            before ") => format!("{indent}…"),
         Some("never") => String::new(),
         _ => line.to_owned(),
     }
 }
 
-/// The lines of the path under way of a frame, each once.
+/// The lines of the last path of a frame and of the one under way, each once.
 fn path_lines(frame: &str) -> Result<Vec<u32>> {
-    let way = frame.lines().find_map(|line| line.trim_start().strip_prefix("came by"));
-    let way = way.context("a frame without a path")?;
+    let way = |name: &str| frame.lines().find_map(|line| line.trim_start().strip_prefix(name));
+    let under_way = way("came by").context("a frame without a path")?;
+    let words = way("before").unwrap_or_default().split_whitespace();
     let number = |word: &str| word.trim_end_matches(['T', 'F']).parse::<u32>().ok();
     let mut lines: Vec<u32> = Vec::new();
-    for line in way.split_whitespace().filter_map(number) {
+    for line in words.chain(under_way.split_whitespace()).filter_map(number) {
         if !lines.contains(&line) {
             lines.push(line);
         }
     }
-    ensure!(!lines.is_empty(), "a path without lines: {way}");
+    ensure!(!lines.is_empty(), "a path without lines: {frame}");
     Ok(lines)
 }
 
@@ -319,7 +337,10 @@ Thread 1, which crashed
             before   3
   #2      other               a.c:3
   #3      resolveExprStep     a.c:9
-          came by    7F 8 9T 9
+          came by    9T 9
+            before   7F 8
+            before   8
+            before   9
   #4      other               a.c:3
   #5      resolveExprStep     a.c:9
   #6      e                   a.c:9
@@ -341,6 +362,7 @@ What can have run
             ["  #4      other               a.c:3", "  #5      resolveExprStep     a.c:9"]
         );
         assert_eq!(frames.count().unwrap(), "50,880");
-        assert!(!frames.all[0].contains("never") && frames.all[1].ends_with("y;\n            …"));
+        assert!(!frames.all[0].contains("never"));
+        assert!(frames.all[1].ends_with("before   1 2\n            …"), "{}", frames.all[1]);
     }
 }

@@ -151,7 +151,9 @@ fn treat<'c>(module: &mut Module<'c>, request: &Request) -> Result<Response, Err
         switch::apply(module, plan, generation, &|| read(context, request))?;
     }
     match request.debug {
-        DebugKept::Nothing if !tells_blocks => drop(module.strip_debug_info()),
+        DebugKept::Nothing if !tells_blocks => {
+            module.strip_debug_info();
+        }
         DebugKept::Lines if !tells_blocks => module.run_passes("strip-nonlinetable-debuginfo")?,
         _ => {}
     }

@@ -86,7 +86,12 @@ fn first_inputs(from: &fixtures::Fixtures) -> Vec<Vec<u8>> {
         for body in unwrap_all(recipe::MAGIC, &link).expect("they are frames") {
             inputs.push(chosen(4, &zstd::decode_all(body).expect("it is compressed")));
         }
-        let side = SideFile { build_id: vec![7; 20], units: units.clone(), link: link.clone() };
+        let side = SideFile {
+            build_id: vec![7; 20],
+            units: units.clone(),
+            link: link.clone(),
+            frames: Vec::new(),
+        };
         inputs.push(chosen(2, &side.to_bytes()));
         inputs.push(chosen(0, &units));
         inputs.push(chosen(1, &link));
