@@ -89,11 +89,22 @@ pub fn collect(
         let weights = first_run::scaled(&graph.icfg, &weights, &profile, &counts);
         costs = probe_places.costs(weights, kind);
         runs -= 1;
-        first = Some((profile, ran));
+        // What the first run observed is left out, as it was planned, if that is
+        // cheaper than to observe everything in the others.
+        let rest =
+            Plan { profiles: guessed.profiles[1..].to_vec(), runs: guessed.runs[1..].to_vec() };
+        first = Some((profile, ran, rest));
     }
     let mut plan = plan_runs(args, runs, &graph, &costs, kind)?;
-    let probes = logged_probes(&probe_places, &plan, &costs, traced.is_one_module);
-    if let Some((profile, _)) = &first {
+    let mut is_enough = true;
+    if let Some((_, _, rest)) = &first
+        && !rest.profiles.is_empty()
+        && rest.cost(&costs) <= plan.cost(&costs)
+    {
+        (plan, is_enough) = (rest.clone(), false);
+    }
+    let probes = logged_probes(&probe_places, &plan, &costs, traced.is_one_module, is_enough);
+    if let Some((profile, ..)) = &first {
         plan.runs.push(runs);
         plan.profiles.push(profile.clone());
     }
@@ -123,7 +134,7 @@ pub fn collect(
         .collect::<Result<_, _>>()?;
     let mut meanings: Vec<BTreeMap<UnitId, UnitMeaning>> =
         probes.iter().map(|plan| plan.meanings(&ids)).collect();
-    if let Some((_, ran)) = first {
+    if let Some((_, ran, _)) = first {
         if ran.status != status {
             anyhow::bail!(Diverged(format!(
                 "the first run ended by {} and the others by {status}: what differs from run to \
@@ -151,16 +162,17 @@ pub fn collect(
     Ok(status)
 }
 
-/// What is logged: whole paths where one run observes all that is needed, or else
-/// witnesses. Numbers are given before the program runs where that is possible; what
+/// What is logged: whole paths where one run observes all that is needed (if the plan
+/// `is_enough`), or else witnesses. Numbers are given before the program runs where that is possible; what
 /// takes part in that is cheaper, and paths need it.
 fn logged_probes(
     places: &ProbePlaces<'_, '_>,
     plan: &Plan,
     costs: &Costs,
     is_one_module: bool,
+    is_enough: bool,
 ) -> Vec<ProbePlan> {
-    if let ([profile], true) = (&plan.profiles[..], is_one_module) {
+    if let ([profile], true) = (&plan.profiles[..], is_one_module && is_enough) {
         let mut paths = places.path_probes(profile, costs);
         if paths.number_units() {
             return vec![paths];
