@@ -51,6 +51,11 @@ pub const LOG_FUNCTION: &str = "__backtrail_log";
 /// `number` and `depths + depth - 1`.
 pub const LAND_FUNCTION: &str = "__backtrail_land";
 
+/// `void __backtrail_interrupt(struct descriptor *, uint32_t number, void **return_address)`,
+/// with where the return address of the caller is: logs `number` if that was called
+/// by the kernel, as the handler of a signal that the process did not send itself.
+pub const INTERRUPT_FUNCTION: &str = "__backtrail_interrupt";
+
 /// Where numbers of units are given before the program runs, probes take slots by
 /// themselves. They find the state of their thread by this pointer, which is in
 /// thread storage and seen in its own module only: 0, or the address of

@@ -23,6 +23,7 @@ struct Trace {
     incomplete: Option<String>,
 }
 
+#[derive(Debug)]
 struct Traced {
     output: Output,
     trace: Option<Trace>,
@@ -131,6 +132,52 @@ fn threads_have_traces_of_their_own() {
 #[test]
 fn handlers_of_signals_that_are_raised() {
     equal(&Program::c(&source("signals.c"), &["-O1"]), &SOME, &[]);
+}
+
+/// Blocks of handlers, and all others, in order.
+fn handled_and_not(trace: &Trace) -> [Vec<(String, String)>; 2] {
+    let is_handler = |step: &&(String, String)| step.0 == "allow";
+    let steps = &trace.threads[0];
+    [
+        steps.iter().filter(is_handler).cloned().collect(),
+        steps.iter().filter(|it| !is_handler(it)).cloned().collect(),
+    ]
+}
+
+/// Where a handler ran is known as well as witnesses tell; what was executed is
+/// known in order, in handlers and without them.
+#[test]
+fn handlers_that_the_kernel_calls() {
+    for level in ["-O0", "-O2"] {
+        let program = Program::c(&source("traps.c"), &[level]);
+        let logged = trace(&program, &["--strategy", "log"], &[]);
+        assert!(logged.output.stdout.starts_with(b"318 12 "), "{logged:?}");
+        let expected = handled_and_not(&logged.trace.unwrap());
+        assert!(expected[0].len() > 20);
+        for options in &SOME[..3] {
+            let found = trace(&program, options, &[]);
+            let message = String::from_utf8_lossy(&found.output.stderr);
+            assert_eq!(found.output.stdout, logged.output.stdout, "{options:?}: {message}");
+            let found = found.trace.unwrap_or_else(|| panic!("{level} {options:?}: {message}"));
+            assert_eq!(handled_and_not(&found), expected, "{level} {options:?}");
+            assert_eq!((&found.unknown[..], &found.incomplete), (&[None][..], &None));
+        }
+        // What a handler jumps out of has not said yet what it did.
+        let logged = trace(&program, &["--strategy", "log"], &["jump"]).trace.unwrap();
+        for options in &SOME[..3] {
+            let found = trace(&program, options, &["jump"]).trace.unwrap();
+            assert_eq!(handled_and_not(&found)[0], handled_and_not(&logged)[0], "{options:?}");
+            let incomplete = found.incomplete.unwrap_or_default();
+            assert!(incomplete.contains("1 times, a handler"), "{options:?}: {incomplete}");
+        }
+    }
+}
+
+#[test]
+fn children_in_the_frames_of_their_parents() {
+    for level in ["-O0", "-O2"] {
+        equal(&Program::c(&source("vfork.c"), &[level]), &SOME, &[]);
+    }
 }
 
 #[test]

@@ -133,6 +133,9 @@ fn insert(
                     let place = depth.expect("the probes were searched for it");
                     log.land(*function, probe.before, (number, depths), place);
                 }
+                (Action::Interrupt { number }, _) => {
+                    log.interrupt(*function, probe.before, number)?;
+                }
                 (Action::Record(action), Some(record)) => {
                     keeping.insert(*function, record, probe.before, action);
                 }

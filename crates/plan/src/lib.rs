@@ -187,6 +187,12 @@ pub enum Action {
         /// What is added to the depth.
         depths: u32,
     },
+    /// Appends a number to the log if the function runs as the handler of a signal
+    /// that the process did not send itself. Where it begins.
+    Interrupt {
+        /// The number that is appended.
+        number: u32,
+    },
     /// Sees to it that the thread has counters of its own.
     Enter,
     /// Adds one to this counter of the unit.

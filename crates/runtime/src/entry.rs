@@ -1,5 +1,6 @@
 //! `__backtrail_log`: the fast path, and what it falls back to; and
-//! `__backtrail_land`, which logs where a frame resumes.
+//! `__backtrail_land`, which logs where a frame resumes, and
+//! `__backtrail_interrupt`, which logs that the kernel called a handler.
 //!
 //! The fast path is assembly because each of its steps matters: the thread's
 //! pointer is initial-exec (one load, no call, works before and without libc's
@@ -116,6 +117,49 @@ global_asm!(
     "jmp __backtrail_log@PLT",
     ".cfi_endproc",
     ".size __backtrail_land, . - __backtrail_land",
+    ".popsection",
+    // What handlers return to is `mov $15, %rax; syscall`, in either encoding. It is
+    // not looked at where it might be the end of what is mapped. Behind the return
+    // address is what was interrupted: its registers from 48 on, the first argument
+    // at 112, the result at 152, the next instruction at 176. Behind a system call
+    // that was given the process itself and did not fail, the process sent the signal.
+    ".pushsection .text.__backtrail_interrupt,\"ax\",@progbits",
+    ".weak __backtrail_interrupt",
+    ".type __backtrail_interrupt,@function",
+    ".p2align 4",
+    "__backtrail_interrupt:",
+    ".cfi_startproc",
+    "movq (%rdx), %rcx",
+    "leal -1(%rcx), %eax",
+    "andl $0xfff, %eax",
+    "cmpl $0xff7, %eax",
+    "ja 2f",
+    "movabsq $0x0f0000000fc0c748, %rax",
+    "cmpq %rax, (%rcx)",
+    "je 1f",
+    "cmpl $0x00000fb8, (%rcx)",
+    "jne 2f",
+    "cmpw $0x0f00, 4(%rcx)",
+    "jne 2f",
+    "cmpb $0x05, 6(%rcx)",
+    "jne 2f",
+    "1:",
+    "movq 176(%rdx), %rcx",
+    "cmpw $0x050f, -2(%rcx)",
+    "jne 4f",
+    "cmpq $0, 152(%rdx)",
+    "jne 4f",
+    // getpid
+    "movl $39, %eax",
+    "syscall",
+    "cmpl %eax, 112(%rdx)",
+    "je 2f",
+    "4:",
+    "jmp __backtrail_log@PLT",
+    "2:",
+    "ret",
+    ".cfi_endproc",
+    ".size __backtrail_interrupt, . - __backtrail_interrupt",
     ".popsection",
     ".pushsection .text.__backtrail_log,\"ax\",@progbits",
     ".weak __backtrail_log",

@@ -244,13 +244,23 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             unit.places += 1;
             let probes = unit.probes.entry(func).or_default();
             if is_landing || !paths.contains_key(&(object, func)) {
-                probes.push((at, unit.witnesses.len() as u32, is_landing));
+                let kind = if is_landing { EventKind::Landing } else { EventKind::Witness };
+                probes.push((at, unit.witnesses.len() as u32, kind));
                 unit.witnesses.push(Witness::new(number));
             }
             unit.has_landings |= is_landing;
             if is_landing && !unit.deep.contains_key(&func) {
                 unit.deep.insert(func, returns(function));
             }
+        }
+        for &handler in &self.graph.handlers {
+            let Some((object, func, _)) = self.function(handler) else { continue };
+            let unit = units.entry(object).or_default();
+            let number = unit.witnesses.len() as u32;
+            // Before whatever is observed at its beginning.
+            let probe = (CodePlace::Entry, number, EventKind::Interrupt(handler));
+            unit.probes.entry(func).or_default().insert(0, probe);
+            unit.witnesses.push(Witness::new(0));
         }
         for (&object, unit) in &mut units {
             let of_unit =
@@ -302,11 +312,19 @@ struct FunctionPaths {
     events: PathEvents,
 }
 
+/// What a number that is logged stands for, besides paths and depths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventKind {
+    Witness,
+    Landing,
+    Interrupt(Routine),
+}
+
 #[derive(Debug, Clone, Default)]
 struct UnitProbes {
-    /// By function: where, the number that is logged, and whether it is a landing.
-    probes: BTreeMap<Func, Vec<(CodePlace, u32, bool)>>,
-    /// By number, behind those of paths: the witness.
+    /// By function: where, the number that is logged, and what that is.
+    probes: BTreeMap<Func, Vec<(CodePlace, u32, EventKind)>>,
+    /// By number, behind those of paths: the witness, if it is one.
     witnesses: Vec<Witness>,
     has_landings: bool,
     /// How many witnesses there are, those on paths included.
@@ -349,6 +367,8 @@ pub enum Meaning {
     Landing(Witness),
     /// The depth of a landing.
     Depth(u32),
+    /// The kernel called this, as the handler of a signal.
+    Interrupt(Routine),
 }
 
 impl ProbePlan {
@@ -400,11 +420,12 @@ impl ProbePlan {
                 inserted.push(Probe { at: CodePlace::Entry, action: Action::Deepen });
                 inserted.extend(returns.iter().map(|&at| Probe { at, action: Action::Surface }));
             }
-            inserted.extend(wanted.iter().map(|&(at, number, is_landing)| {
+            inserted.extend(wanted.iter().map(|&(at, number, kind)| {
                 let number = first_witness + number;
-                let action = match is_landing {
-                    true => Action::Land { number, depths },
-                    false => Action::Log { number },
+                let action = match kind {
+                    EventKind::Landing => Action::Land { number, depths },
+                    EventKind::Witness => Action::Log { number },
+                    EventKind::Interrupt(_) => Action::Interrupt { number },
                 };
                 Probe { at, action }
             }));
@@ -425,13 +446,13 @@ impl ProbePlan {
     /// What the numbers in the logs of units mean; `ids` are the units' by object.
     pub fn meanings(&self, ids: &BTreeMap<Object, UnitId>) -> BTreeMap<UnitId, UnitMeaning> {
         let meaning = |(object, unit): (&Object, &UnitProbes)| {
-            let mut landings = vec![false; unit.witnesses.len()];
-            for &(_, number, is_landing) in unit.probes.values().flatten() {
-                landings[number as usize] = is_landing;
+            let mut kinds = vec![EventKind::Witness; unit.witnesses.len()];
+            for &(_, number, kind) in unit.probes.values().flatten() {
+                kinds[number as usize] = kind;
             }
             let meaning = UnitMeaning {
                 witnesses: unit.witnesses.clone(),
-                landings,
+                kinds,
                 paths: unit.paths.clone(),
                 path_numbers: unit.path_numbers,
                 expanded: RefCell::default(),
@@ -451,7 +472,7 @@ impl ProbePlan {
 #[derive(Debug, Clone, Default)]
 pub struct UnitMeaning {
     witnesses: Vec<Witness>,
-    landings: Vec<bool>,
+    kinds: Vec<EventKind>,
     paths: Vec<FunctionPaths>,
     path_numbers: u32,
     expanded: RefCell<Expanded>,
@@ -482,8 +503,11 @@ impl UnitMeaning {
             return Meaning::Path(self.expand(number));
         };
         match self.witnesses.get(number as usize) {
-            Some(&witness) if self.landings[number as usize] => Meaning::Landing(witness),
-            Some(&witness) => Meaning::Witness(witness),
+            Some(&witness) => match self.kinds[number as usize] {
+                EventKind::Witness => Meaning::Witness(witness),
+                EventKind::Landing => Meaning::Landing(witness),
+                EventKind::Interrupt(routine) => Meaning::Interrupt(routine),
+            },
             None => Meaning::Depth(number - self.witnesses.len() as u32),
         }
     }

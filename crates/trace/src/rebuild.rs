@@ -17,6 +17,14 @@
 //! ([`Ending::Cut`]). From there on it excludes nothing. The walk goes on as long
 //! as the others decide, and where they do not it ends as [`Outcome::Unknown`].
 //!
+//! **Handlers of signals** can run at any time. Their beginning is an event of its
+//! own ([`Event::interrupt`]), which no way agrees with: where all traces have it
+//! next and the walk cannot go on, the handler runs, and behind it the walk goes on
+//! where it was. So a handler stands before the witness that followed it; what was
+//! executed between the witnesses around it comes before it. If it does not return
+//! but jumps, nothing tells what the activation that it interrupted had done since
+//! its last witness: [`Rebuild::left_untold`] counts these.
+//!
 //! **What has to be connected.** A partial trace is an iterator of [`Event`]s:
 //! the position of a witness in its profile, with the frame's depth where the
 //! witness is a landing ([`crate::icfg`] says what that is). Probes write these
@@ -39,7 +47,7 @@ pub use tables::Tables;
 use crate::Error;
 use crate::distribution::Witness;
 use crate::icfg::{Node, Routine};
-use tables::{Action, CUT, END, NO_NODE};
+use tables::{Action, CUT, END, INTERRUPT, INTERRUPTED, NO_NODE};
 
 /// A witness that was passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +56,19 @@ pub struct Event {
     pub witness: Witness,
     /// At a landing, the depth of the frame that resumes; otherwise 0.
     pub depth: u32,
+}
+
+impl Event {
+    /// The kernel called this routine, as the handler of a signal.
+    pub fn interrupt(handler: Routine) -> Self {
+        Self { witness: Witness::new(INTERRUPT as usize), depth: handler.position() as u32 }
+    }
+
+    /// The handler that was called, if this is not a witness.
+    pub fn interrupted_by(&self) -> Option<Routine> {
+        let is_call = self.witness.position() as u32 == INTERRUPT;
+        is_call.then(|| Routine::new(self.depth as usize))
+    }
 }
 
 /// How a partial trace ends.
@@ -129,6 +150,7 @@ struct LandingFrame {
     routine: Routine,
 }
 
+#[derive(Debug, Clone, Copy)]
 enum State {
     /// This node comes first.
     Start(Node),
@@ -147,6 +169,12 @@ pub struct Rebuild<'t, I> {
     stack: Vec<u32>,
     /// The activations of routines with landings.
     landing_frames: Vec<LandingFrame>,
+    /// What handlers interrupted, and how many frames there were.
+    interrupted: Vec<(usize, State)>,
+    /// How many of these were left by a jump.
+    left_untold: u64,
+    /// Where the walk goes on behind a handler.
+    resumes: Option<State>,
     state: State,
     error: Option<Error>,
     position: u64,
@@ -194,6 +222,9 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             traces,
             stack: Vec::new(),
             landing_frames: Vec::new(),
+            interrupted: Vec::new(),
+            left_untold: 0,
+            resumes: None,
             state: State::Start(tables.entry(root)),
             error: None,
             position: 0,
@@ -211,6 +242,12 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             State::Ended(outcome) => Some(outcome),
             _ => None,
         }
+    }
+
+    /// How many activations were interrupted by a handler and left by a jump: what
+    /// they did last is not in the trace.
+    pub fn left_untold(&self) -> u64 {
+        self.left_untold
     }
 
     /// How many activations there are, the root's included.
@@ -253,7 +290,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             node,
             routine: self.tables.routine(node),
             profile: profile.map(|profile| profile as u32),
-            found: found.filter(|&found| (found.position() as u32) < CUT),
+            found: found.filter(|&found| (found.position() as u32) < INTERRUPT),
             why,
         }));
         self.state = State::Ended(Outcome::Unknown(node));
@@ -331,8 +368,8 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
         wrong.is_none()
     }
 
-    /// The node behind `node`; nothing if the run ended, is unknown from here, or
-    /// diverged.
+    /// The node behind `node`, where the walk has not come yet; nothing if the run
+    /// ended, is unknown from here, or diverged, or if a handler returned.
     #[inline]
     fn follow(&mut self, node: Node) -> Option<Node> {
         let row = self.tables.node(node);
@@ -369,13 +406,17 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
                 Node::new(row.target as usize)
             }
             Action::Return => {
+                if self.stack.last().is_none_or(|&back| back == NO_NODE) {
+                    self.end(node);
+                    return None;
+                }
                 if row.pops_landing {
                     self.landing_frames.pop();
                 }
                 match self.stack.pop() {
-                    Some(back) if back != NO_NODE => Node::new(back as usize),
+                    Some(back) if back != INTERRUPTED => Node::new(back as usize),
                     _ => {
-                        self.end(node);
+                        self.resumes = self.interrupted.pop().map(|(_, state)| state);
                         return None;
                     }
                 }
@@ -386,7 +427,34 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
                 return None;
             }
         };
-        self.arrive(node, next).then_some(next)
+        Some(next)
+    }
+
+    /// Whether the walk goes on where it seemed to have ended: behind a handler that
+    /// returned, or in one that interrupted it before `state`.
+    #[cold]
+    fn goes_on(&mut self, state: State) -> bool {
+        if let Some(state) = self.resumes.take() {
+            self.state = state;
+            return true;
+        }
+        let is_known = |head: &&Event| head.witness.position() as u32 != CUT;
+        let mut known = self.heads.iter().filter(is_known);
+        let Some(handler) = known.next().and_then(Event::interrupted_by) else { return false };
+        let is_same = |head: &Event| head.interrupted_by() == Some(handler);
+        if self.error.is_none() || !known.all(is_same) {
+            return false;
+        }
+        self.error = None;
+        self.interrupted.push((self.stack.len(), state));
+        self.push(handler, INTERRUPTED);
+        for profile in 0..self.heads.len() {
+            if self.heads[profile].interrupted_by().is_some() {
+                self.advance(profile);
+            }
+        }
+        self.state = State::Start(self.tables.entry(handler));
+        true
     }
 
     #[cold]
@@ -420,6 +488,11 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
         }
         self.stack.truncate(frame.height as usize);
         self.landing_frames.truncate(head.depth as usize + 1);
+        // Handlers that were left do not return.
+        let height = self.stack.len();
+        let before = self.interrupted.len();
+        self.interrupted.retain(|&(below, _)| below < height);
+        self.left_untold += (before - self.interrupted.len()) as u64;
         Some(landing)
     }
 
@@ -450,14 +523,25 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
     /// The next node; nothing at the end, with [`Self::error`] if there is one.
     #[inline]
     fn step(&mut self) -> Option<Node> {
-        let node = match self.state {
-            State::After(node) => self.follow(node)?,
-            State::Start(node) => self.arrive(node, node).then_some(node)?,
-            State::Ended(_) => return None,
-        };
-        self.state = State::After(node);
-        self.position += 1;
-        Some(node)
+        loop {
+            let (near, node) = match self.state {
+                State::After(node) => match self.follow(node) {
+                    Some(next) => (node, next),
+                    None if self.goes_on(State::After(node)) => continue,
+                    None => return None,
+                },
+                State::Start(node) => (node, node),
+                State::Ended(_) => return None,
+            };
+            if self.arrive(near, node) {
+                self.state = State::After(node);
+                self.position += 1;
+                return Some(node);
+            }
+            if !self.goes_on(State::Start(node)) {
+                return None;
+            }
+        }
     }
 }
 

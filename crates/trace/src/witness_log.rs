@@ -144,6 +144,7 @@ impl<'p, R: Read> WitnessEvents<'p, R> {
                         return Some(Ok(event));
                     }
                 }
+                Ok(Meaning::Interrupt(routine)) => return Some(Ok(Event::interrupt(routine))),
                 Ok(Meaning::Landing(witness)) => break witness,
                 Ok(Meaning::Depth(_)) => return Some(Err(Error::LostEvents)),
                 Err(error) => return Some(Err(error)),
@@ -194,7 +195,7 @@ impl<R: Read> Iterator for WitnessEvents<'_, R> {
 /// The first and the last witness of a log, if it has any.
 pub fn first_and_last<R: Read>(events: WitnessEvents<'_, R>) -> Option<(Witness, Witness, u64)> {
     let (mut first, mut last, mut count) = (None, Witness::new(0), 0);
-    for event in events {
+    for event in events.filter(|event| event.interrupted_by().is_none()) {
         first.get_or_insert(event.witness);
         last = event.witness;
         count += 1;

@@ -204,3 +204,72 @@ fn a_walk_that_goes_round_unseen_stops_wherever_it_is_watched() {
         assert!(outcome.is_err(), "{outcome:?}");
     }
 }
+
+/// A loop around an if, and a handler with an if, which may interrupt it anywhere.
+#[test]
+fn handlers_run_between_witnesses_and_in_each_other() {
+    let mut builder = Builder::new();
+    let (main, handler) = (builder.routine(), builder.routine());
+    let nodes: Vec<Node> = (0..7).map(|it| builder.node(main, Role::Block(it))).collect();
+    for (from, to) in [(0, 1), (1, 2), (1, 6), (2, 3), (2, 4), (3, 5), (4, 5), (5, 1)] {
+        builder.way(nodes[from], WayKind::Step(nodes[to]));
+    }
+    builder.way(nodes[6], WayKind::Return);
+    let own: Vec<Node> = (0..4).map(|it| builder.node(handler, Role::Block(10 + it))).collect();
+    for (from, to) in [(0, 1), (0, 2), (1, 3), (2, 3)] {
+        builder.way(own[from], WayKind::Step(own[to]));
+    }
+    builder.way(own[3], WayKind::Return);
+    builder.root(main);
+    builder.root(handler);
+    let icfg = builder.build().unwrap();
+    let returns = icfg.ways_of(own[3]).next().unwrap();
+    let places = [nodes[3], nodes[4], own[0], own[1]].map(|node| icfg.place_of_node(node));
+    let profile = Profile::new(&icfg, places.into_iter().chain([icfg.place_of_way(returns)]));
+    let profiles = [profile];
+    let tables = Tables::new(&icfg, &profiles).unwrap();
+    let witness = |place: Place| Event { witness: profiles[0].witness(place).unwrap(), depth: 0 };
+    let at = |node: Node| witness(icfg.place_of_node(node));
+
+    let mut rng = Rng::with_seed(1);
+    for execution in &executions(&icfg, 20, 300) {
+        let mut events = execution.partial_trace(&icfg, &profiles[0]);
+        let mut depths = vec![0; events.len()];
+        let (mut handled, mut deepest) = (0, 0);
+        for _ in 0..rng.usize(0..6) {
+            let place = rng.usize(0..=events.len());
+            // Within a handler, if it is between two of its events.
+            let around = depths.get(place).copied().unwrap_or(0);
+            let begins = events.get(place).is_some_and(|event| event.interrupted_by().is_some());
+            let depth = 1 + if begins { around - 1 } else { around };
+            let mut call = vec![Event::interrupt(handler), at(own[0])];
+            call.extend(rng.bool().then(|| at(own[1])));
+            call.push(witness(icfg.place_of_way(returns)));
+            handled += 1;
+            deepest = deepest.max(depth);
+            depths.splice(place..place, vec![depth; call.len()]);
+            events.splice(place..place, call);
+        }
+        let (found, outcome) = rebuild(&tables, &icfg, &[events.clone()], Ending::Whole);
+        assert!(matches!(outcome, Ok(Outcome::Whole)), "{outcome:?} {events:?}");
+        let is_own = |node: &Node| own.contains(node);
+        let others: Vec<Node> = found.iter().copied().filter(|it| !is_own(it)).collect();
+        assert_eq!(others, execution.nodes, "{events:?}");
+        let begun = found.iter().filter(|&&node| node == own[0]).count();
+        let ended = found.iter().filter(|&&node| node == own[3]).count();
+        assert_eq!((begun, ended), (handled, handled), "{events:?}");
+        let wanted = events.iter().filter(|event| **event == at(own[1])).count();
+        assert_eq!(found.iter().filter(|&&node| node == own[1]).count(), wanted, "{events:?}");
+    }
+    // A handler that one run had and the other had not is a difference.
+    let plain = executions(&icfg, 20, 1)[0].partial_trace(&icfg, &profiles[0]);
+    let mut other = plain.clone();
+    other
+        .splice(0..0, [Event::interrupt(handler), at(own[0]), witness(icfg.place_of_way(returns))]);
+    let both = [profiles[0].clone(), profiles[0].clone()];
+    let tables = Tables::new(&icfg, &both).unwrap();
+    let (_, outcome) = rebuild(&tables, &icfg, &[other.clone(), plain.clone()], Ending::Whole);
+    assert!(outcome.is_err(), "{outcome:?}");
+    let (_, outcome) = rebuild(&tables, &icfg, &[other.clone(), other], Ending::Whole);
+    assert!(matches!(outcome, Ok(Outcome::Whole)), "{outcome:?}");
+}

@@ -7,8 +7,8 @@
 //! are given before the program runs, a probe takes a slot of the log by itself.
 
 use backtrail_abi::log::{
-    COUNT, DEPTH_VARIABLE, LAND_FUNCTION, LOG_FUNCTION, NOTE_FUNCTION, PATH_BITS, SEGMENT,
-    STATE_WORD, THREAD_VARIABLE,
+    COUNT, DEPTH_VARIABLE, INTERRUPT_FUNCTION, LAND_FUNCTION, LOG_FUNCTION, NOTE_FUNCTION,
+    PATH_BITS, SEGMENT, STATE_WORD, THREAD_VARIABLE,
 };
 use backtrail_llvm_ffi::{Builder, Function, Global, Instruction, Module, Type, Value};
 use backtrail_plan::{Action, UnitPlan};
@@ -27,6 +27,7 @@ struct Calls<'m> {
     builder: Builder<'m>,
     function: Function<'m>,
     land: Option<Function<'m>>,
+    interrupt: Option<Function<'m>>,
     descriptor: Global<'m>,
     first_event: Option<u32>,
 }
@@ -53,6 +54,11 @@ impl<'m> LogCalls<'m> {
             true => Some(declare(LAND_FUNCTION, land_signature(module))?),
             false => None,
         };
+        let mut probes = plan.functions.iter().flat_map(|it| &it.probes);
+        let interrupt = match probes.any(|it| matches!(it.action, Action::Interrupt { .. })) {
+            true => Some(declare(INTERRUPT_FUNCTION, interrupt_signature(module))?),
+            false => None,
+        };
         // Laid out as `backtrail_abi::log::Descriptor`.
         let content = module.const_struct(&[
             module.const_bytes(&plan.unit),
@@ -64,7 +70,8 @@ impl<'m> LogCalls<'m> {
         descriptor.set_internal();
         descriptor.set_alignment(align_of::<backtrail_abi::log::Descriptor>() as u32);
         let (builder, first_event) = (Builder::new(module), plan.first_event);
-        Ok(Self(Some(Calls { module, builder, function, land, descriptor, first_event })))
+        let calls = Calls { module, builder, function, land, interrupt, descriptor, first_event };
+        Ok(Self(Some(calls)))
     }
 
     /// Inserts a call that logs block `number`.
@@ -116,6 +123,36 @@ impl<'m> LogCalls<'m> {
         let arguments = [*calls.descriptor, numbers[0], numbers[1], depth];
         let call = calls.builder.call_before(before, land, land_signature(module), &arguments);
         mark(function, call);
+    }
+}
+
+/// Says where it is kept where a function returns to.
+const RETURN_ADDRESS: &str = "llvm.addressofreturnaddress.p0";
+
+impl<'m> LogCalls<'m> {
+    /// Inserts a call that logs `number` if the kernel called the function.
+    pub fn interrupt(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        number: u32,
+    ) -> Result<(), Error> {
+        let calls = self.0.as_ref().expect("the plan was searched for such probes");
+        let interrupt = calls.interrupt.expect("the plan was searched for such probes");
+        let module = calls.module;
+        let kind = module.function_type(module.pointer_type(), &[]);
+        let address = match module.function(RETURN_ADDRESS) {
+            Some(address) => address,
+            None => module.add_function(RETURN_ADDRESS, kind)?,
+        };
+        let address = calls.builder.call_before(before, address, kind, &[]);
+        mark(function, address);
+        let number = module.const_int(32, number.into());
+        let arguments = [*calls.descriptor, number, **address];
+        let signature = interrupt_signature(module);
+        let call = calls.builder.call_before(before, interrupt, signature, &arguments);
+        mark(function, call);
+        Ok(())
     }
 }
 
@@ -230,7 +267,11 @@ impl<'m> Calls<'m> {
 fn is_logged(action: Action) -> bool {
     matches!(
         action,
-        Action::Log { .. } | Action::Land { .. } | Action::LogSum(_) | Action::LogCountedSum { .. }
+        Action::Log { .. }
+            | Action::Land { .. }
+            | Action::Interrupt { .. }
+            | Action::LogSum(_)
+            | Action::LogCountedSum { .. }
     )
 }
 
@@ -283,6 +324,11 @@ impl<'m> Depths<'m> {
 fn land_signature<'m>(module: &'m Module<'m>) -> Type<'m> {
     let number = module.int_type(32);
     let arguments = [module.pointer_type(), number, number, module.int_type(64)];
+    module.function_type(module.void_type(), &arguments)
+}
+
+fn interrupt_signature<'m>(module: &'m Module<'m>) -> Type<'m> {
+    let arguments = [module.pointer_type(), module.int_type(32), module.pointer_type()];
     module.function_type(module.void_type(), &arguments)
 }
 

@@ -15,7 +15,13 @@
 //! calls constructors, `main`, destructors, and what is passed to `atexit` and its
 //! like. A thread's trace begins at the routine it was started with, which has to
 //! be a root, too: what is passed to `pthread_create` by name, or every function
-//! whose address is taken.
+//! whose address is taken. So are handlers of signals, which can run at any time:
+//! what is passed to `signal` by name, or every function whose address is taken and
+//! that could be one.
+//!
+//! The child of `vfork` goes on in the frames and in the log of its parent, which
+//! returns behind it: to the parent it looks as if `execve` and `_exit` had left
+//! for there.
 //!
 //! An indirect call can lead to unseen code if the address of an unseen function
 //! is taken somewhere, if `dlsym` is called, or if the program uses tables of
@@ -30,7 +36,8 @@ use backtrail_analysis::{Body, CallTargets, Target};
 use backtrail_graph::{Index, IndexMap};
 use backtrail_ir::program::{Object, Program, Resolution};
 use backtrail_ir::{
-    Block, CallData, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Tail, Traits, Unit, Value,
+    Block, CallData, Callee, Func, Function, Inst, InstData, Op, Sym, SymbolKind, Tail, Traits,
+    Unit, Value,
 };
 
 use super::unseen::{Behaviour, CallsBack};
@@ -65,6 +72,8 @@ pub struct ProgramGraph {
     /// The function that each routine is; the first routine, which runs before
     /// and behind `main`, is none.
     pub functions: IndexMap<Routine, Option<(Object, Func)>>,
+    /// Those that may be handlers of signals, which are roots.
+    pub handlers: Vec<Routine>,
 }
 
 impl ProgramGraph {
@@ -83,20 +92,24 @@ impl ProgramGraph {
             begins: IndexMap::new(),
             has_landings: has_landings(program, &targets),
             pointers: None,
+            has_vfork: false,
         };
+        maker.has_vfork = maker.calls_any(&["vfork", "__vfork"]);
         maker.pointers = maker.find_pointers();
         let start = maker.builder.routine();
         for _ in targets.bodies().indices() {
             maker.builder.routine();
         }
         maker.add_start(start)?;
+        let handlers: Vec<Routine> = maker.handlers().into_iter().map(routine_of).collect();
+        handlers.iter().for_each(|&handler| maker.builder.root(handler));
         for body in targets.bodies().indices() {
             maker.add_function(body);
         }
         let functions = targets.bodies().values().map(|&function| Some(function));
         let functions = std::iter::once(None).chain(functions).collect();
         let Maker { builder, blocks, begins, .. } = maker;
-        Ok(Self { icfg: builder.build()?, blocks, begins, functions })
+        Ok(Self { icfg: builder.build()?, blocks, begins, functions, handlers })
     }
 }
 
@@ -139,6 +152,7 @@ struct Maker<'a, 'u, F> {
     has_landings: BTreeSet<Body>,
     /// What unseen code that a pointer leads to may do, if there is any.
     pointers: Option<Behaviour>,
+    has_vfork: bool,
 }
 
 /// The routine of a body: the first routine is the start.
@@ -183,6 +197,27 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
             begin.extend(self.targets.taken());
         }
         begin
+    }
+
+    /// What may handle signals.
+    fn handlers(&self) -> BTreeSet<Body> {
+        let is_one = |&body: &Body| {
+            let function = self.targets.function(body);
+            let mut insts = function.insts.values();
+            let returns_nothing = |inst: &InstData| {
+                !matches!(inst.op, Op::Return) || function.operands_of(inst).is_empty()
+            };
+            matches!(function.parameters, 1 | 3) && insts.all(returns_nothing)
+        };
+        let named = self.calls_to(&["signal", "bsd_signal", "sysv_signal", "ssignal", "sigset"]);
+        let mut found: BTreeSet<Body> = named
+            .flat_map(|(object, function, inst)| self.passed(object, function, inst))
+            .collect();
+        if self.calls_any(&["sigaction", "sigvec"]) {
+            found.extend(self.targets.taken());
+        }
+        found.retain(is_one);
+        found
     }
 
     /// What unseen functions whose address is taken may do, taken together.
@@ -415,6 +450,14 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
             },
             Target::Body(_) | Target::Inline => return None,
         };
+        let ends_child =
+            |name: &str| name.starts_with("exec") || ["_exit", "_Exit"].contains(&name);
+        if let Target::Unseen(symbol) = *target
+            && self.has_vfork
+            && ends_child(name(symbol))
+        {
+            behaviour.leaves = true;
+        }
         // Nothing to leave for; `no_unwind` alone does not exclude longjmp.
         behaviour.leaves &= !self.has_landings.is_empty();
         let called = match behaviour.calls_back {

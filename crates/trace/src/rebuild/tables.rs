@@ -19,8 +19,12 @@ use crate::realizability::Analysis;
 pub(super) const END: u32 = u32::MAX;
 /// In the place of a witness: what follows was not recorded.
 pub(super) const CUT: u32 = u32::MAX - 1;
+/// In the place of a witness: a handler was called here.
+pub(super) const INTERRUPT: u32 = u32::MAX - 2;
 /// Where the root returns to.
 pub(super) const NO_NODE: u32 = u32::MAX;
+/// Where handlers return to: what they interrupted.
+pub(super) const INTERRUPTED: u32 = u32::MAX - 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
@@ -249,6 +253,7 @@ impl Tables {
         match head {
             CUT => true,
             END => firsts.can_end(way),
+            INTERRUPT => false,
             witness => firsts.contains(way, Witness::new(witness as usize)),
         }
     }

@@ -139,7 +139,13 @@ impl Merge<'_> {
             }
             for thread in 0..threads {
                 let ended = number == 0 && status.code().is_some();
-                let events = self.write_thread(&all, thread, ended, writer)?;
+                let (events, left) = self.write_thread(&all, thread, ended, writer)?;
+                if left > 0 {
+                    incomplete.push(format!(
+                        "process {pid}: {left} times, a handler of a signal jumped out of what it \
+                         interrupted: what that did last is missing; trace with --strategy log"
+                    ));
+                }
                 if explain {
                     eprintln!(
                         "backtrail: process {pid} thread {}: {} events, {} blocks",
@@ -164,14 +170,15 @@ impl Merge<'_> {
         open_log(process, path, &self.meanings[run])
     }
 
-    /// Writes a thread; gives how many events each run had of it.
+    /// Writes a thread; gives how many events each run had of it, and how many
+    /// activations were left so that their end is not known.
     fn write_thread(
         &self,
         all: &[&(ProcessRecord, Process)],
         thread: usize,
         process_ended: bool,
         writer: &mut Writer<WholeFile>,
-    ) -> anyhow::Result<Vec<u64>> {
+    ) -> anyhow::Result<(Vec<u64>, u64)> {
         let icfg = &self.graph.icfg;
         let mut logs = Vec::new();
         let mut counts = Vec::new();
@@ -208,7 +215,7 @@ impl Merge<'_> {
         let Some(root) = root else {
             let why = "where this thread began is not recorded";
             writer.end_thread(Ending::Unknown(why.into()))?;
-            return Ok(counts);
+            return Ok((counts, 0));
         };
         // A log that could not go on ends before its run did.
         let is_logged = all.iter().all(|(_, process)| process.incomplete.is_none());
@@ -233,7 +240,7 @@ impl Merge<'_> {
             _ => Ending::Whole,
         };
         writer.end_thread(ending)?;
-        Ok(counts)
+        Ok((counts, rebuilt.left_untold()))
     }
 
     /// Writes what is rebuilt.
