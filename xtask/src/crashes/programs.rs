@@ -78,22 +78,27 @@ fn functions(name: &str) -> Vec<String> {
     of_page.unwrap_or(&NINJA).iter().map(|it| it.to_string()).collect()
 }
 
+/// A program that was fetched, and what it is run with.
+struct Prepared {
+    subject: &'static Subject,
+    source: Program,
+    arguments: Vec<String>,
+    input: Option<PathBuf>,
+}
+
 /// Fetches a program and makes its input.
-fn prepared(
-    workshop: &Workshop,
-    name: &str,
-) -> Result<(&'static Subject, Program, (Vec<String>, Option<PathBuf>))> {
+fn prepared(workshop: &Workshop, name: &str) -> Result<Prepared> {
     let subject = subject(name)?;
     let source = program(subject);
     workshop.fetch(&source)?;
     prepare(workshop, &source, subject)?;
-    let inputs = inputs(&subject.counted, &place(workshop, subject, "crash-input"))?;
-    Ok((subject, source, inputs))
+    let (arguments, input) = inputs(&subject.counted, &place(workshop, subject, "crash-input"))?;
+    Ok(Prepared { subject, source, arguments, input })
 }
 
 /// Builds a program so that it can be ended at any block.
 pub fn stoppable(workshop: &Workshop, name: &'static str, level: &'static str) -> Result<Listed> {
-    let (subject, source, (arguments, input)) = prepared(workshop, name)?;
+    let Prepared { subject, source, arguments, input } = prepared(workshop, name)?;
     let stop = workshop.folder.join("stop.o");
     let mut clang = Command::new("clang-19");
     clang.args(["-O2", "-c", "-o"]).arg(&stop).arg(workspace::root().join(STOP));
@@ -113,7 +118,7 @@ pub fn stoppable(workshop: &Workshop, name: &'static str, level: &'static str) -
 /// Builds a program as people do; of a program of the page about costs it is the
 /// same build that is measured there.
 pub fn plain(workshop: &Workshop, name: &'static str) -> Result<Listed> {
-    let (subject, source, (arguments, input)) = prepared(workshop, name)?;
+    let Prepared { subject, source, arguments, input } = prepared(workshop, name)?;
     let executable = build(workshop, &source, subject, "crash-carried-O2", None)?;
     Ok(Listed { name, level: LEVELS[0], executable, functions: functions(name), arguments, input })
 }
