@@ -42,12 +42,54 @@ pub fn ask(program: &Path, cores: &[PathBuf]) -> Vec<Value> {
     answers
 }
 
-/// Names up to their parameters: how those are written differs.
+/// Names up to their parameters, without template arguments: how those are written
+/// differs.
 fn bare(name: &str) -> String {
-    let name = name.split_once('<').map_or(name, |(name, _)| name);
-    let name = name.split_once('(').map_or(name, |(name, _)| name);
+    let name = name.replace("(anonymous namespace)", "{anonymous}");
+    let (mut kept, mut depth) = (String::new(), 0);
+    let mut rest = name.chars();
+    while let Some(letter) = rest.next() {
+        // Brackets and angles of an operator are its name.
+        if depth == 0 && kept.ends_with("operator") && !letter.is_alphanumeric() {
+            kept.push(letter);
+            let sign: String =
+                rest.as_str().chars().take_while(|it| "<>=-[]".contains(*it)).collect();
+            let more = if letter == '(' { ")" } else { &sign };
+            kept.push_str(more);
+            rest.by_ref().take(more.chars().count()).for_each(drop);
+            continue;
+        }
+        match letter {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' if depth == 0 => break,
+            _ if depth == 0 => kept.push(letter),
+            _ => {}
+        }
+    }
     // What a template returns is part of its mangled name.
-    name.rsplit_once(' ').map_or(name, |(_, name)| name).to_owned()
+    let kept = kept.trim_end();
+    match kept.rsplit_once(' ') {
+        Some((_, last)) if !kept.contains("operator ") => last.to_owned(),
+        _ => kept.to_owned(),
+    }
+}
+
+#[test]
+fn names_are_compared_without_what_is_written_differently() {
+    for (name, wanted) in [
+        ("std::pair<A, B<C> > std::make_pair<A, B<C> >(A&&, B<C>&&)", "std::make_pair"),
+        ("Graph::Load(std::string const&)", "Graph::Load"),
+        ("bool std::operator< <char>(A const&, B const&)", "std::operator<"),
+        ("std::ostream& operator<<(std::ostream&, int)", "operator<<"),
+        ("Compare::operator()(int, int) const", "Compare::operator()"),
+        ("Pointer<A>::operator->() const", "Pointer::operator->"),
+        ("(anonymous namespace)::read(int)", "{anonymous}::read"),
+        ("operator new(unsigned long)", "operator new"),
+        ("main", "main"),
+    ] {
+        assert_eq!(bare(name), wanted, "{name}");
+    }
 }
 
 fn ours(frame: &Value) -> Shown {
