@@ -63,7 +63,9 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
             "--costs is for probes; --explain tells what breakpoints cost".to_owned()
         ));
     }
-    if args.weights.as_deref() == Some(Path::new(first_run::FIRST)) {
+    // Unless there is a file of that name.
+    let first = Path::new(first_run::FIRST);
+    if args.weights.as_deref() == Some(first) && !first.exists() {
         let what = "--weights first is for probes; breakpoints take an earlier trace";
         anyhow::bail!(Usage(what.to_owned()));
     }
