@@ -12,7 +12,8 @@ const COLOURS: [&str; 3] = ["#2f7f86", "#9aa5b1", "#e0a458"];
 
 /// Two panels of bars, by program.
 pub fn svg(rows: &[Row]) -> String {
-    let width = LEFT + rows.len().max(4) * GROUP + 20;
+    // Wide enough for the titles.
+    let width = LEFT + rows.len().max(9) * GROUP + 20;
     let panel = HEIGHT + 75;
     let height = 2 * panel + 30;
     let mut out = format!(
