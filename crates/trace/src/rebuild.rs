@@ -20,8 +20,8 @@
 //! **Handlers of signals** can run at any time. Their beginning is an event of its
 //! own ([`Event::interrupt`]), which no way agrees with: where all traces have it
 //! next and the walk cannot go on, the handler runs, and behind it the walk goes on
-//! where it was. So a handler stands before the witness that followed it; what was
-//! executed between the witnesses around it comes before it. If it does not return
+//! where it was. So a handler stands before the witness that followed it, and
+//! somewhere among what was executed between the witnesses around it. If it does not return
 //! but jumps, nothing tells what the activation that it interrupted had done since
 //! its last witness: [`Rebuild::left_untold`] counts these.
 //!
