@@ -15,9 +15,10 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
 use crate::corpus::tree::Workshop;
+use crate::kept::Kept;
 use crate::packages::Need;
 use crate::{command, setup, terminal, workspace};
-use rows::{Found, Kept, Left};
+use rows::{Found, Left};
 
 /// What `cargo xtask fuzz crash` takes.
 #[derive(Debug, Args)]
@@ -214,7 +215,7 @@ impl<'a> Driver<'a> {
             std::fs::read(&written).ok().and_then(|it| serde_json::from_slice(&it).ok());
         match found {
             Some(found) if outcome.is_ok() || !found.wrong.is_empty() => {
-                self.kept.put::<Found>(&part.title(), &written)
+                self.kept.put_written::<Found>(&part.title(), &written)
             }
             _ => outcome.and_then(|()| anyhow::bail!("the test wrote nothing of {}", part.title())),
         }
@@ -232,7 +233,7 @@ impl<'a> Driver<'a> {
             ("BACKTRAIL_ROWS", text(&written)),
         ];
         self.test("backtrail-cli", "crash_truth", "schemes_leave", &variables)?;
-        self.kept.put::<Left>(&by_scheme(name), &written)
+        self.kept.put_written::<Left>(&by_scheme(name), &written)
     }
 
     /// Writes the page of all that is kept. What is missing or wrong is an error, and

@@ -12,6 +12,7 @@ pub mod corpus;
 pub mod crashes;
 pub mod csmith;
 pub mod demo;
+pub mod kept;
 pub mod layers;
 pub mod packages;
 pub mod partitions;

@@ -1,61 +1,11 @@
-//! What was found of crashes, part by part, kept so that a long run can be ended and
-//! gone on with.
+//! What was found of crashes, part by part, and the tables of it.
 //!
-//! A part is one program at one level, or a number of random programs. What it found
-//! is a file in the target folder, with what it was made by: the tool, the test and
-//! the amounts. A part whose file says the same is not made again.
+//! A part is one program at one level, or a number of random programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-/// Where what parts found is kept.
-pub struct Kept {
-    folder: PathBuf,
-    stamp: String,
-}
-
-/// A kept file.
-#[derive(Serialize, Deserialize)]
-struct File<T> {
-    stamp: String,
-    found: T,
-}
-
-impl Kept {
-    /// In a folder; `stamp` is what changes when parts have to be made again.
-    pub fn new(folder: PathBuf, stamp: String) -> Result<Self> {
-        std::fs::create_dir_all(&folder).context("cannot make the folder of what is kept")?;
-        Ok(Self { folder, stamp })
-    }
-
-    fn path(&self, part: &str) -> PathBuf {
-        self.folder.join(format!("{}.json", part.replace(' ', "_")))
-    }
-
-    /// What a part found, if it was made by the same.
-    pub fn get<T: DeserializeOwned>(&self, part: &str) -> Option<T> {
-        let text = std::fs::read_to_string(self.path(part)).ok()?;
-        // What an older version of this program wrote is as good as nothing.
-        let file: File<T> = serde_json::from_str(&text).ok()?;
-        (file.stamp == self.stamp).then_some(file.found)
-    }
-
-    /// Keeps what a part found: `found` is what its test has written.
-    pub fn put<T: Serialize + DeserializeOwned>(&self, part: &str, found: &Path) -> Result<()> {
-        let text = std::fs::read_to_string(found)
-            .with_context(|| format!("the test wrote nothing of {part}"))?;
-        let found = serde_json::from_str::<T>(&text).context("the test wrote something else")?;
-        let file = File { stamp: self.stamp.clone(), found };
-        let path = self.path(part);
-        let text = serde_json::to_string(&file)?;
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    }
-}
 
 /// What a part found that compares with logs.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -220,19 +170,5 @@ mod tests {
             table.ends_with("| all |  |  | 6 | 0 | 0 | 0 | 0 | 0 | 7 | 0 | 30 % |\n"),
             "{table}"
         );
-    }
-
-    #[test]
-    fn what_something_else_made_is_not_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let kept = |stamp: &str| Kept::new(folder.path().to_owned(), stamp.to_owned()).unwrap();
-        let written = folder.path().join("written");
-        std::fs::write(&written, r#"{"rows":[],"wrong":["all"]}"#).unwrap();
-        kept("one").put::<Found>("sed -O2", &written).unwrap();
-        kept("one").put::<Found>("lua5.4 -O2", &written).unwrap();
-        assert!(kept("one").get::<Found>("lua5.4 -O0").is_none());
-        assert_eq!(kept("one").get::<Found>("sed -O2").unwrap().wrong, ["all"]);
-        assert!(kept("two").get::<Found>("sed -O2").is_none());
-        assert!(kept("one").get::<Found>("sed -O0").is_none());
     }
 }
