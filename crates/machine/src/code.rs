@@ -24,6 +24,7 @@
 mod decoded;
 mod descent;
 mod frames;
+mod joined;
 mod jump_table;
 mod loaded;
 mod no_return;
@@ -38,6 +39,9 @@ use decoded::{Flow, Goto, stub};
 use descent::{Descent, Stretch, TableEnds};
 use frames::FrameRange;
 use loaded::Loaded;
+
+pub(crate) use joined::module_of;
+pub use joined::{Library, Module};
 
 /// Whom a call calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +108,8 @@ pub struct RoutineCode {
     pub shared: bool,
 }
 
-/// The code of an executable. Addresses are the file's own.
+/// The code of an executable. Addresses are the file's own; those of libraries that
+/// are seen with it are moved apart ([`Code::with_libraries`]).
 #[derive(Debug, Clone)]
 pub struct Code {
     /// Its blocks, by address.
@@ -119,6 +124,11 @@ pub struct Code {
     pub fixed: bool,
     /// Whether a dynamic linker loads it.
     pub interpreted: bool,
+    /// The files whose code it is: the executable, and libraries.
+    pub modules: Vec<Module>,
+    /// Whether a library that is seen defines what one that is not does, too: then any
+    /// unseen function may call it.
+    pub replaces_unseen: bool,
     /// What else is code: stubs and other ranges that hold no blocks.
     stubs: Vec<(u64, u64)>,
 }
@@ -126,14 +136,33 @@ pub struct Code {
 impl Code {
     /// Finds the code of the executable at `path`.
     pub fn of_file(path: &Path) -> Result<Self, Error> {
+        Self::of_module(path, false)
+    }
+
+    fn of_module(path: &Path, is_library: bool) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(Error::read(path))?;
         let image = Image::open(path)?;
-        let loaded = Loaded::parse(&bytes)?;
+        let loaded = Loaded::parse(&bytes, is_library)?;
         let frames = frames::read(&image, &loaded);
+        let exported = match is_library {
+            true => joined::Names::parse(&bytes)?.addresses().collect(),
+            false => Vec::new(),
+        };
         let mut ends = TableEnds::default();
         for _ in 0..MOST_ROUNDS {
-            match Finder::new(&image, &loaded, &frames).find(ends)? {
-                Found::Code(code) => return Ok(code),
+            let mut finder = Finder::new(&image, &loaded, &frames);
+            finder.taken.extend(exported.iter().filter(|&&it| loaded.is_code(it)));
+            match finder.find(ends)? {
+                Found::Code(mut code) => {
+                    let stubs = code.stubs.iter().copied();
+                    let blocks = code.blocks.iter().map(|block| (block.start, block.end));
+                    let (start, end) = stubs
+                        .chain(blocks)
+                        .fold((u64::MAX, 0), |all, it| (all.0.min(it.0), all.1.max(it.1)));
+                    let (path, blocks) = (path.to_owned(), 0..code.blocks.len());
+                    code.modules = vec![Module { path, blocks, range: start..end }];
+                    return Ok(code);
+                }
                 Found::Wrong(better) => ends = better,
             }
         }
@@ -158,13 +187,44 @@ impl Code {
         self.stubs.iter().any(|&(start, end)| start <= address && address < end)
     }
 
-    /// The name of a routine, or its address.
+    /// The name of a routine, or its address; with that of its file if that is a
+    /// library.
     pub fn name(&self, routine: usize) -> String {
         let data = &self.routines[routine];
+        let start = self.blocks[data.head].start;
         match &data.name {
-            Some(name) => name.clone(),
-            None => format!("{:#x}", self.blocks[data.head].start),
+            Some(name) => self.qualified(start, name),
+            None => self.shown(start),
         }
+    }
+
+    /// A name of something at a place, behind that of its file if that is a library.
+    pub fn qualified(&self, place: u64, name: &str) -> String {
+        match self.module(place) {
+            (0, _) => name.to_owned(),
+            (_, module) => format!("{}:{name}", module.name()),
+        }
+    }
+
+    /// A place as it is written: the address in its file.
+    pub fn shown(&self, place: u64) -> String {
+        self.qualified(place, &format!("{:#x}", self.file_address(place)))
+    }
+
+    /// The file that a place is in, with its number.
+    pub fn module(&self, place: u64) -> (usize, &Module) {
+        let number = module_of(place).min(self.modules.len().saturating_sub(1));
+        (number, &self.modules[number])
+    }
+
+    /// The address of a place in its own file.
+    pub fn file_address(&self, place: u64) -> u64 {
+        joined::address_of(place)
+    }
+
+    /// The place of an address of a module's file.
+    pub(crate) fn place(&self, module: usize, address: u64) -> u64 {
+        joined::place_of(module, address)
     }
 }
 
@@ -217,7 +277,7 @@ impl<'a> Finder<'a> {
             .collect();
         let in_stubs = |address: u64| stubs.iter().any(|it| (it.0..it.1).contains(&address));
         let mut descent = Descent::new(self.loaded, self.frames, ends);
-        descent.lead(self.loaded.entry);
+        self.loaded.entry.into_iter().for_each(|entry| descent.lead(entry));
         self.taken.extend(self.loaded.starters.iter().copied());
         for pointer in self.loaded.code_pointers() {
             self.add_pointer(&descent, pointer);
@@ -277,10 +337,12 @@ impl<'a> Finder<'a> {
         let stretches = &descent.stretches;
         let numbers: BTreeMap<u64, usize> =
             stretches.keys().enumerate().map(|(number, &start)| (start, number)).collect();
-        let entry = numbers.get(&self.loaded.entry).copied();
-        let entry = entry.ok_or_else(|| {
-            Error::Corrupt("there is no code where the program begins".to_owned())
-        })?;
+        let entry = match self.loaded.entry {
+            Some(entry) => Some(numbers.get(&entry).copied().ok_or_else(|| {
+                Error::Corrupt("there is no code where the program begins".to_owned())
+            })?),
+            None => None,
+        };
         let pads: BTreeSet<u64> =
             self.frames.iter().flat_map(|frame| &frame.sites).map(|site| site.pad).collect();
         let followers: Vec<Vec<usize>> =
@@ -327,11 +389,14 @@ impl<'a> Finder<'a> {
         });
         Ok(Code {
             routines: routines.collect(),
-            entry: routine_of(entry),
+            // Nobody asks for that of a library.
+            entry: entry.map_or(0, routine_of),
             open_jumps: open.map(|stretch| stretch.last).collect(),
             blocks,
             fixed: self.loaded.fixed,
             interpreted: self.loaded.interpreted,
+            modules: Vec::new(),
+            replaces_unseen: false,
             stubs,
         })
     }
@@ -355,7 +420,7 @@ impl<'a> Finder<'a> {
 
     fn heads(&self, descent: &Descent<'_>, numbers: &BTreeMap<u64, usize>) -> BTreeSet<usize> {
         let mut addresses: BTreeSet<u64> = self.taken.clone();
-        addresses.insert(self.loaded.entry);
+        addresses.extend(self.loaded.entry);
         let is_part = |name: &str| name.contains(".cold");
         let named = self.loaded.symbols.iter().filter(|(_, name)| !is_part(name));
         addresses.extend(named.map(|(&address, _)| address));

@@ -17,12 +17,14 @@ mod displaced;
 mod frames;
 mod in_process;
 pub mod launch;
+mod layout;
 mod scratch;
 pub mod single_step;
 mod sys;
 mod threads;
 
 pub use launch::{Launch, Tracee};
+pub use layout::LoadedLibrary;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,8 @@
 //! ways as there are such routines, not as many for each call.
 //!
 //! Library functions that do nothing but return ([`backtrail_analysis::unseen`])
-//! have no hub. Nor has a *jump* through a pointer or into a library: it counts as a
+//! have no hub, unless a library that is seen replaces functions of one that is not.
+//! Nor has a *jump* through a pointer or into a library: it counts as a
 //! return, and what it does is the business of a hub behind the call that it
 //! returns to. There is one behind every call of a routine that may end in such a
 //! jump. (With a hub of its own, a jump in a routine that was called back could not
@@ -85,7 +86,7 @@ fn starts_threads(code: &Code) -> bool {
     })
 }
 
-fn behaviour(callee: &Callee) -> Behaviour {
+fn behaviour(code: &Code, callee: &Callee) -> Behaviour {
     let name = match callee {
         Callee::External(name) if name == KERNEL => {
             return Behaviour { ends: true, ..Behaviour::PLAIN };
@@ -94,7 +95,10 @@ fn behaviour(callee: &Callee) -> Behaviour {
         Callee::Routine(_) | Callee::Pointer => "",
     };
     let traits = Traits { returns_twice: returns_twice(name), ..Traits::default() };
-    Behaviour::of(name, traits)
+    let known = Behaviour::of(name, traits);
+    // Whatever it is known to do without, it may do by calling what was replaced.
+    let anything = code.replaces_unseen.then(|| Behaviour::of("", Traits::default()));
+    anything.map_or(known, |anything| unite(Some(known), anything))
 }
 
 struct Maker<'a> {
@@ -297,6 +301,10 @@ impl Maker<'_> {
         let node = self.nodes[block];
         match &code.blocks[block].exit {
             Exit::Blocks(next) => next.iter().for_each(|&to| self.jump(block, to)),
+            Exit::BlockOrTail(next, Callee::Routine(routine)) => {
+                self.jump(block, *next);
+                self.hand_over(block, *routine);
+            }
             Exit::BlockOrTail(next, _) => {
                 self.jump(block, *next);
                 self.builder.way(node, WayKind::Return);
@@ -313,7 +321,7 @@ impl Maker<'_> {
                 self.builder.way(node, WayKind::Call { callee, back });
             }
             Exit::Call(callee, back) => {
-                let behaviour = behaviour(callee);
+                let behaviour = behaviour(code, callee);
                 let back = back.map(|back| self.back(block, back));
                 let next = match back {
                     Some(back) if self.is_plain(behaviour) => back,
@@ -382,9 +390,11 @@ fn jumps_into_the_unseen(code: &Code) -> Vec<Option<Behaviour>> {
     for block in &code.blocks {
         let own = block.routine;
         match &block.exit {
-            Exit::Tail(Callee::Routine(other)) => handed_over[*other].push(own),
+            Exit::Tail(Callee::Routine(other)) | Exit::BlockOrTail(_, Callee::Routine(other)) => {
+                handed_over[*other].push(own);
+            }
             Exit::Tail(callee) | Exit::BlockOrTail(_, callee) => {
-                found[own] = Some(unite(found[own], behaviour(callee)));
+                found[own] = Some(unite(found[own], behaviour(code, callee)));
                 waiting.push(own);
             }
             _ => {}

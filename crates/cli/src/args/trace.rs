@@ -48,6 +48,10 @@ pub struct Trace {
     /// several times as fast; not for programs that use SIGTRAP.
     #[arg(long)]
     pub in_process: bool,
+    /// With breakpoints: trace the libraries whose file names match, too, such as
+    /// 'libz*'. Those that the program loads while it runs are not traced.
+    #[arg(long, value_name = "GLOB")]
+    pub library: Vec<globset::Glob>,
     /// Tell on standard error what was planned and what it cost.
     #[arg(long)]
     pub explain: bool,

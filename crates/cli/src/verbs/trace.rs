@@ -47,6 +47,9 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
     if args.in_process {
         anyhow::bail!(Usage("--in-process is for --witness breakpoint".to_owned()));
     }
+    if !args.library.is_empty() {
+        anyhow::bail!(Usage("--library is for --witness breakpoint".to_owned()));
+    }
     let program = TracedProgram::read(&args.program)?;
     let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
@@ -69,6 +72,12 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
         let what = "--weights first is for probes; breakpoints take an earlier trace";
         anyhow::bail!(Usage(what.to_owned()));
     }
+    if args.in_process && !args.library.is_empty() {
+        anyhow::bail!(Usage(
+            "--in-process is for the executable alone: leave out one of it and --library"
+                .to_owned()
+        ));
+    }
     let single = args.strategy == Some(Strategy::Single);
     let strategy = match args.strategy {
         None | Some(Strategy::Fine | Strategy::Single) => planning::Strategy::Fine,
@@ -85,6 +94,7 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
         strategy,
         limit: args.limit,
         weights: args.weights.as_deref(),
+        libraries: &args.library,
         in_process: args.in_process,
         running: &args.running,
         explain: args.explain,

@@ -181,8 +181,11 @@ impl Tracker<'_> {
     }
 }
 
-/// What calls do not preserve (System V ABI, AMD64 supplement, section 3.2.1).
-const CLOBBERED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+/// What calls return something in (System V ABI, AMD64 supplement, section 3.2.3).
+/// Of others it need not be known whether a call preserves them: code that goes on to
+/// use what one held before relies on it (compilers that see the callee do, of
+/// registers that the ABI lets it change), and code that does not asks nothing.
+const RETURNED: [usize; 2] = [0, 2];
 
 /// The computed jumps that were not known, with their targets.
 pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
@@ -292,7 +295,7 @@ fn states_at_starts(descent: &Descent<'_>, range: (u64, u64)) -> BTreeMap<u64, S
         let mut state = states[&start];
         run(&mut tracker, &mut state, descent, start, stretch);
         if let Flow::Call(_) = stretch.flow {
-            CLOBBERED.into_iter().for_each(|it| state[it] = Known::Nothing);
+            RETURNED.into_iter().for_each(|it| state[it] = Known::Nothing);
         } else if let Some(last) = decode(descent.loaded, stretch.last) {
             tracker.step(&mut state, &last);
         }

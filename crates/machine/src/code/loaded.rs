@@ -40,7 +40,8 @@ pub(crate) struct Loaded {
     segments: Vec<Segment>,
     /// By address: words that are written at start.
     pub slots: BTreeMap<u64, Slot>,
-    pub entry: u64,
+    /// Where it begins to run; nothing for a library.
+    pub entry: Option<u64>,
     /// Whether it is bound to its addresses.
     pub fixed: bool,
     /// Whether it asks for a dynamic linker.
@@ -49,14 +50,16 @@ pub(crate) struct Loaded {
     pub starters: Vec<u64>,
     /// Functions by the symbol tables.
     pub symbols: BTreeMap<u64, String>,
+    /// Whether what it defines itself may come from another file.
+    is_library: bool,
 }
 
 /// The most words of an array or relocations of a table that are believed.
 const MOST: u64 = 1 << 24;
 
 impl Loaded {
-    /// Reads a file.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+    /// Reads a file: an executable, or a library.
+    pub fn parse(bytes: &[u8], is_library: bool) -> Result<Self, Error> {
         let file = ElfFile64::<LE>::parse(bytes)?;
         let header = file.elf_header();
         let mut segments = Vec::new();
@@ -82,11 +85,12 @@ impl Loaded {
         let mut loaded = Self {
             segments,
             slots: BTreeMap::new(),
-            entry: header.e_entry(LE),
+            entry: (!is_library).then(|| header.e_entry(LE)),
             fixed: header.e_type(LE) == elf::ET_EXEC,
             interpreted,
             starters: Vec::new(),
             symbols: BTreeMap::new(),
+            is_library,
         };
         for symbol in file.dynamic_symbols().chain(file.symbols()) {
             let is_function = symbol.kind() == object::SymbolKind::Text && !symbol.is_undefined();
@@ -233,8 +237,8 @@ impl Loaded {
                 kind if kind == elf::R_X86_64_GLOB_DAT.0 || kind == elf::R_X86_64_JUMP_SLOT.0 => {
                     symbol().map(|(name, value)| match value {
                         // An executable's own definition comes first.
-                        Some(value) => Slot::Linked(value),
-                        None => Slot::External(name),
+                        Some(value) if !self.is_library => Slot::Linked(value),
+                        _ => Slot::External(name),
                     })
                 }
                 _ => None,

@@ -37,8 +37,8 @@ pub enum Stop<'a> {
     Begins(usize),
     /// At the breakpoint of this number.
     At(usize),
-    /// At a landing: its number, and where the frames are, innermost first, by the
-    /// addresses of the file. Frames elsewhere are left out.
+    /// At a landing: its number, and the places of frames, innermost first. Frames
+    /// elsewhere are left out.
     Landing(usize, &'a [u64]),
     /// The thread ends, or becomes another program, in a call: frames as above, none
     /// if whoever started it is back. A thread that is killed where it is has no
@@ -188,43 +188,43 @@ impl Breakpoints<'_> {
 
     /// Writes slots and breakpoints.
     pub(super) fn place(&self, tracee: &Tracee) -> Result<Placed, Error> {
-        let (Some(first), Some(last)) = (self.code.blocks.first(), self.code.blocks.last()) else {
-            return Err(tracee.wrong("it has no code"));
-        };
-        let start = first.start.wrapping_add(tracee.bias);
-        let end = last.end.wrapping_add(tracee.bias);
-        let at = tracee.scratch;
         let mut placed = Placed {
-            start,
-            numbers: vec![NONE; (end - start) as usize],
+            areas: tracee.layout.ranges().map(|(start, end)| Area::new(start, end)).collect(),
             slots: Vec::with_capacity(self.blocks.len()),
             bytes: HashMap::with_capacity(self.blocks.len()),
         };
-        let mut slots = vec![0; self.blocks.len() * SLOT as usize];
+        if placed.areas.is_empty() {
+            return Err(tracee.wrong("it has no code"));
+        }
+        // By module: what goes into its slots.
+        let mut slots: Vec<Vec<u8>> = vec![Vec::new(); placed.areas.len()];
         for (number, &block) in self.blocks.iter().enumerate() {
-            let address = self.code.blocks[block].start.wrapping_add(tracee.bias);
+            let place = self.code.blocks[block].start;
+            let (module, _) = self.code.module(place);
+            let (area, slots) = (&mut placed.areas[module], &mut slots[module]);
+            let address = tracee.layout.address(place);
             let mut original = [0; 15];
-            let length = (end - address).min(15) as usize;
+            let length = (area.end() - address).min(15) as usize;
             tracee.read(address, &mut original[..length])?;
             let original = &original[..length];
             let mut decoder =
                 iced_x86::Decoder::with_ip(64, original, address, iced_x86::DecoderOptions::NONE);
             let instruction = decoder.decode();
-            let slot = at + SLOT * number as u64;
+            let slot = tracee.slots_of(module) + slots.len() as u64;
             let original = original.get(..instruction.len()).unwrap_or_default();
             let bytes = displaced::slot(&instruction, original, slot).ok_or_else(|| {
-                tracee.wrong(format!(
-                    "the instruction at {:#x} cannot be run elsewhere",
-                    self.code.blocks[block].start
-                ))
+                let place = self.code.shown(place);
+                tracee.wrong(format!("the instruction at {place} cannot be run elsewhere"))
             })?;
-            let within = (slot - at) as usize;
-            slots[within..within + bytes.len()].copy_from_slice(&bytes);
+            slots.extend_from_slice(&bytes);
+            slots.resize(slots.len().next_multiple_of(SLOT as usize), 0);
             placed.slots.push(slot);
-            placed.numbers[(address - start) as usize] = number as u32;
+            area.numbers[(address - area.start) as usize] = number as u32;
             placed.bytes.insert(address, original[0]);
         }
-        tracee.write(at, &slots)?;
+        for (module, slots) in slots.iter().enumerate() {
+            tracee.write(tracee.slots_of(module), slots)?;
+        }
         for &address in placed.bytes.keys() {
             tracee.write(address, &[super::launch::BREAKPOINT])?;
         }
@@ -232,28 +232,49 @@ impl Breakpoints<'_> {
     }
 }
 
-pub(super) struct Placed {
-    /// Where code begins.
+/// The breakpoints in one file.
+struct Area {
+    /// Where its code begins.
     start: u64,
     /// By distance from there: the breakpoint.
     numbers: Vec<u32>,
+}
+
+impl Area {
+    fn new(start: u64, end: u64) -> Self {
+        Self { start, numbers: vec![NONE; (end - start) as usize] }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.numbers.len() as u64
+    }
+}
+
+pub(super) struct Placed {
+    /// By module.
+    areas: Vec<Area>,
     slots: Vec<u64>,
     /// By address: the byte that belongs there.
     bytes: HashMap<u64, u8>,
 }
 
 impl Placed {
+    /// Where the executable's code begins.
     pub(super) fn start(&self) -> u64 {
-        self.start
+        self.areas[0].start
     }
 
+    /// By distance from there: the breakpoint.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.numbers.iter().copied()
+        self.areas[0].numbers.iter().copied()
     }
 
     #[inline]
     fn number(&self, address: u64) -> Option<usize> {
-        let number = *self.numbers.get(usize::try_from(address.checked_sub(self.start)?).ok()?)?;
-        (number != NONE).then_some(number as usize)
+        self.areas.iter().find_map(|area| {
+            let distance = usize::try_from(address.checked_sub(area.start)?).ok()?;
+            let number = *area.numbers.get(distance)?;
+            (number != NONE).then_some(number as usize)
+        })
     }
 }

@@ -24,9 +24,8 @@ impl Frames {
         Self { process: None, found: Vec::new(), is_whole: false }
     }
 
-    /// Where the frames of the executable are, innermost first, by the addresses of
-    /// its file. Frames of libraries are left out, and all behind one that cannot
-    /// be unwound.
+    /// The places of frames in code that is seen, innermost first. Frames elsewhere are
+    /// left out, and all behind one that cannot be unwound.
     pub fn of(&mut self, tracee: &Tracee, registers: &user_regs_struct) -> Result<&[u64], Error> {
         let known = self.process.take();
         let may_be_old = known.is_some();
@@ -54,9 +53,7 @@ impl Frames {
         registers: &user_regs_struct,
     ) -> Result<Option<Vec<u64>>, Error> {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
-        let (low, high) = tracee.range;
-        let place = registers.rip.wrapping_sub(tracee.bias);
-        if low <= place && place <= high {
+        if tracee.layout.place_behind(registers.rip).is_some() {
             let mut code = [0; 2];
             if tracee.read(registers.rip.wrapping_sub(2), &mut code).is_err() || code != SYSCALL {
                 return Ok(None);
@@ -68,17 +65,13 @@ impl Frames {
     }
 
     fn walk(&mut self, process: &Process, tracee: &Tracee, registers: &user_regs_struct) -> bool {
-        let (low, high) = tracee.range;
         let registers = Registers::of_thread(registers);
         self.found.clear();
         let end = unwind::walk(process, &registers, |frame| {
-            let place = frame.program_counter().wrapping_sub(tracee.bias);
             if frame.uncertain {
                 return ControlFlow::Break(());
             }
-            if low <= place && place <= high {
-                self.found.push(place);
-            }
+            self.found.extend(tracee.layout.place_behind(frame.program_counter()));
             ControlFlow::Continue(())
         });
         end == unwind::End::Outermost

@@ -42,8 +42,13 @@ impl Breakpoints<'_> {
         folder: &Path,
         mut visit: impl FnMut(usize, Stop<'_>) -> Result<(), Error>,
     ) -> Result<Ran, Error> {
-        if self.is_landing.contains(&true) {
+        if self.is_landing.contains(&true) && self.code.modules.len() == 1 {
             return self.run(tracee, visit);
+        }
+        if self.code.modules.len() > 1 {
+            return Err(tracee.wrong(
+                "the handler inside of it is for the executable alone: trace libraries without it",
+            ));
         }
         let path = folder.join("hits");
         let unwritable = |source| Error::Write { path: path.clone(), source };
@@ -200,7 +205,7 @@ fn install(tracee: &Tracee, log: &Path, table: &[u8], start: u64) -> Result<(), 
         log,
         alive,
         thread: registers.fs_base,
-        slots: tracee.scratch,
+        slots: tracee.slots_of(0),
         capacity: CAPACITY,
         exit,
         process: u64::from(tracee.id()),

@@ -20,6 +20,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::layout::{AT_ENTRY, Layout};
 use super::sys;
 use crate::Error;
 use crate::code::Code;
@@ -48,15 +49,14 @@ pub struct Tracee {
     child: Child,
     pub(super) memory: File,
     executable: PathBuf,
-    /// What to add to the addresses of the file.
+    /// What to add to the addresses of the executable's file.
     pub bias: u64,
-    /// Where its own code is, by the addresses of the file.
-    pub(super) range: (u64, u64),
+    /// Where the code is that is seen.
+    pub(super) layout: Layout,
     /// Threads it started.
     pub(super) threads: Vec<Pid>,
-    /// Memory for code, within reach of its own.
-    pub(super) scratch: u64,
-    pub(super) scratch_size: u64,
+    /// By module: memory for code, within reach of its own, and how much.
+    pub(super) scratch: Vec<(u64, u64)>,
     pub(super) is_gone: bool,
 }
 
@@ -135,13 +135,9 @@ impl Launch<'_> {
             },
             executable: executable.clone(),
             bias: 0,
-            range: match (code.blocks.first(), code.blocks.last()) {
-                (Some(first), Some(last)) => (first.start, last.end),
-                _ => (0, 0),
-            },
+            layout: Layout::default(),
             threads: Vec::new(),
-            scratch: 0,
-            scratch_size: 0,
+            scratch: Vec::new(),
             is_gone: false,
         };
         let options = ptrace::Options::PTRACE_O_EXITKILL
@@ -152,9 +148,11 @@ impl Launch<'_> {
             | ptrace::Options::PTRACE_O_TRACEEXEC;
         ptrace::setoptions(pid, options).map_err(|error| tracee.failed(error))?;
         let entry = code.blocks[code.routines[code.entry].head].start;
-        let loaded = entry_in_memory(pid).ok_or_else(|| wrong("its entry point is not known"))?;
+        let loaded =
+            tracee.auxiliary(AT_ENTRY).ok_or_else(|| wrong("its entry point is not known"))?;
         tracee.bias = loaded.wrapping_sub(entry);
         tracee.run_to(loaded)?;
+        tracee.locate(code)?;
         tracee.map_scratch(code)?;
         Ok(tracee)
     }
@@ -190,16 +188,6 @@ fn stay_on_one_core() {
     if one.set(core).is_ok() {
         let _ = sched_setaffinity(own, &one);
     }
-}
-
-/// `AT_ENTRY` of the auxiliary vector (`getauxval(3)`).
-fn entry_in_memory(pid: Pid) -> Option<u64> {
-    const AT_ENTRY: u64 = 9;
-    let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
-    let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
-    let mut pairs =
-        vector.chunks_exact(16).filter_map(|it| Some((word(&it[..8])?, word(&it[8..])?)));
-    pairs.find(|&(kind, _)| kind == AT_ENTRY).map(|(_, value)| value)
 }
 
 impl Tracee {

@@ -22,21 +22,26 @@ pub(super) const SLOT: u64 = backtrail_agent::SLOT;
 const AGENT: u64 = 4096;
 
 impl Tracee {
-    /// Maps a slot for each block.
+    /// Maps a slot for each block, within reach of its module.
     pub(super) fn map_scratch(&mut self, code: &Code) -> Result<(), Error> {
-        let (start, end) = self.range;
-        let size = (code.blocks.len() as u64 * SLOT).next_multiple_of(4096) + AGENT;
-        let [start, end] = [start, end].map(|address| address.wrapping_add(self.bias));
-        let at = free_place(self, start, end, size)?;
-        self.map(at, size)?;
-        self.scratch = at;
-        self.scratch_size = size;
+        let ranges: Vec<(u64, u64)> = self.layout.ranges().collect();
+        for (module, (start, end)) in code.modules.iter().zip(ranges) {
+            let size = (module.blocks.len() as u64 * SLOT).next_multiple_of(4096) + AGENT;
+            let at = free_place(self, start, end, size)?;
+            self.map(at, size)?;
+            self.scratch.push((at, size));
+        }
         Ok(())
     }
 
-    /// Where the handler's code goes: behind the slots.
+    /// Where the slots of a module are.
+    pub(super) fn slots_of(&self, module: usize) -> u64 {
+        self.scratch.get(module).map_or(0, |it| it.0)
+    }
+
+    /// Where the handler's code goes: behind the slots of the executable.
     pub(super) fn agent_place(&self) -> u64 {
-        self.scratch + self.scratch_size - AGENT
+        self.scratch.first().map_or(0, |&(at, size)| at + size - AGENT)
     }
 
     fn map(&self, address: u64, size: u64) -> Result<(), Error> {

@@ -1,8 +1,8 @@
 //! Which blocks a program passes, one instruction after another.
 //!
 //! The slow and obvious twin of everything that observes less. Instructions of the
-//! executable are stepped through one by one; in libraries the program runs freely
-//! until it comes back, which it can only where a call returns, at a function whose
+//! executable, and of libraries that are seen, are stepped through one by one;
+//! elsewhere the program runs freely until it comes back, which it can only where a call returns, at a function whose
 //! address is known to others, or where an exception lands: breakpoints are there.
 //!
 //! What was executed is compared with what was found in the file: an instruction
@@ -31,20 +31,15 @@ pub fn blocks(
     mut visit: impl FnMut(usize) -> Result<(), Error>,
 ) -> Result<Ended, Error> {
     let bytes = put_breakpoints(tracee, code)?;
-    let by_address: HashMap<u64, u8> =
-        bytes.iter().map(|(place, &byte)| (place.wrapping_add(tracee.bias), byte)).collect();
-    let (low, high) = match (code.blocks.first(), code.blocks.last()) {
-        (Some(first), Some(last)) => (first.start, last.end),
-        _ => (0, 0),
-    };
     let mut threads = Threads::new(tracee.pid);
     let mut deliver: Option<Signal> = None;
     let mut at = super::sys::program_counter(tracee.pid).map_err(|error| tracee.failed(error))?;
     let mut current = None;
     loop {
-        let place = at.wrapping_sub(tracee.bias);
-        let is_inside = (low..high).contains(&place) && !code.is_stub(place);
-        if is_inside {
+        let seen = tracee.layout.place(at);
+        let is_stub = seen.is_some_and(|place| code.is_stub(place));
+        let inside = seen.filter(|_| !is_stub);
+        if let Some(place) = inside {
             let begun = code.block_at(place);
             if let Some(block) = begun {
                 current = Some(block);
@@ -56,15 +51,16 @@ pub fn blocks(
                     block.start <= place && place < block.end
                 });
             if !is_known {
-                return Err(tracee.wrong(format!("{place:#x} was executed and is in no block")));
+                let place = code.shown(place);
+                return Err(tracee.wrong(format!("{place} was executed and is in no block")));
             }
         }
         // A breakpoint that is there for the way back is no instruction to step.
-        let hidden = bytes.get(&place).copied();
-        if let Some(byte) = hidden.filter(|_| is_inside) {
+        let hidden = bytes.get(&at).copied().filter(|_| inside.is_some());
+        if let Some(byte) = hidden {
             tracee.write(at, &[byte])?;
         }
-        let outside = !is_inside && !code.is_stub(place);
+        let outside = seen.is_none();
         let moved = if outside {
             ptrace::cont(tracee.pid, deliver.take())
         } else {
@@ -84,7 +80,7 @@ pub fn blocks(
             }
             WaitStatus::PtraceEvent(_, _, event) => {
                 let pid = tracee.pid;
-                match children::on_event(tracee, &mut threads, pid, event, &by_address)? {
+                match children::on_event(tracee, &mut threads, pid, event, &bytes)? {
                     Change::Replaced => return children::see_out(tracee),
                     // Breakpoints are taken out to be passed, which others would miss.
                     Change::Thread(_) => {
@@ -100,23 +96,24 @@ pub fn blocks(
             _ => {}
         }
         let Ok(counter) = super::sys::program_counter(tracee.pid) else { continue };
-        if hidden.is_some() && is_inside {
+        if hidden.is_some() {
             tracee.write(at, &[BREAKPOINT])?;
         }
         let before = at;
         at = counter;
-        if deliver.is_none() && outside && bytes.contains_key(&at.wrapping_sub(tracee.bias + 1)) {
+        if deliver.is_none() && outside && bytes.contains_key(&at.wrapping_sub(1)) {
             at -= 1;
             super::sys::set_program_counter(tracee.pid, at)
                 .map_err(|error| tracee.failed(error))?;
         } else if at == before {
             // A repeated instruction, or a signal before it: the block goes on.
-            current = current.or_else(|| code.block_around(at.wrapping_sub(tracee.bias)));
+            current =
+                current.or_else(|| tracee.layout.place(at).and_then(|it| code.block_around(it)));
         }
     }
 }
 
-/// Breakpoints where the program can come back from elsewhere.
+/// Breakpoints where the program can come back from elsewhere, by address.
 fn put_breakpoints(tracee: &Tracee, code: &Code) -> Result<HashMap<u64, u8>, Error> {
     let mut places = Vec::new();
     for block in &code.blocks {
@@ -131,8 +128,9 @@ fn put_breakpoints(tracee: &Tracee, code: &Code) -> Result<HashMap<u64, u8>, Err
     places.extend(taken.map(|routine| code.blocks[routine.head].start));
     let mut bytes = HashMap::new();
     for place in places {
-        if let std::collections::hash_map::Entry::Vacant(entry) = bytes.entry(place) {
-            entry.insert(tracee.put_breakpoint(place.wrapping_add(tracee.bias))?);
+        let address = tracee.layout.address(place);
+        if let std::collections::hash_map::Entry::Vacant(entry) = bytes.entry(address) {
+            entry.insert(tracee.put_breakpoint(address)?);
         }
     }
     Ok(bytes)

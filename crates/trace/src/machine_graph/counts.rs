@@ -74,7 +74,10 @@ impl<'a> Counts<'a> {
     fn hands_over(&self, block: u32) -> bool {
         matches!(
             self.code.blocks[block as usize].exit,
-            Exit::Blocks(_) | Exit::Tail(Callee::Routine(_)) | Exit::Call(_, Some(_))
+            Exit::Blocks(_)
+                | Exit::BlockOrTail(_, Callee::Routine(_))
+                | Exit::Tail(Callee::Routine(_))
+                | Exit::Call(_, Some(_))
         )
     }
 

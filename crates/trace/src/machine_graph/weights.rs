@@ -85,6 +85,7 @@ fn multiply_by_calls(code: &Code, weights: &mut [u64]) {
                     let others = blocks.iter().map(|&to| code.blocks[to].routine);
                     others.filter(|&it| it != data.routine).for_each(&mut call);
                 }
+                Exit::BlockOrTail(_, Callee::Routine(routine)) => call(*routine),
                 _ => {}
             }
         }

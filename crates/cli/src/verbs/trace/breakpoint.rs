@@ -8,6 +8,7 @@
 
 pub mod copy;
 mod legend;
+mod modules;
 mod partial;
 mod planned;
 
@@ -23,7 +24,6 @@ use backtrail_build::{Error, interruption};
 use backtrail_collect::copies::{self, Copies, Event, Variant};
 use backtrail_graph::Index as _;
 use backtrail_machine::code::Code;
-use backtrail_machine::image::Image;
 use backtrail_machine::tracee::Ended;
 use backtrail_trace::distribution::Profile;
 use backtrail_trace::file::{self, Step};
@@ -34,8 +34,9 @@ use backtrail_trace::rebuild::{Outcome, Rebuild, Tables};
 
 use super::{begin_file, finish_file};
 use crate::args::copies::{Engine, Running};
-use crate::exit::{Diverged, Unreadable};
+use crate::exit::Diverged;
 use crate::verbs::profile::copies::{bar, engine, isolation};
+use modules::Modules;
 use partial::{Events, Partial, Summary, ThreadSummary};
 
 /// What is asked for.
@@ -52,6 +53,8 @@ pub struct Request<'a> {
     pub limit: Option<usize>,
     /// An earlier trace, whose counts plan this one.
     pub weights: Option<&'a Path>,
+    /// Which libraries are traced with it.
+    pub libraries: &'a [globset::Glob],
     /// Whether a handler in the program takes breakpoints.
     pub in_process: bool,
     /// How several runs are kept apart, and where they are.
@@ -65,7 +68,8 @@ pub struct Request<'a> {
 /// Plans, runs, and writes the trace.
 pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatus> {
     let program = request.program.canonicalize().map_err(Error::read(request.program))?;
-    let code = read_code(&program)?;
+    let modules = Modules::of(&program, request)?;
+    let code = modules.code()?;
     let graph = MachineGraph::new(&code)?;
     let weights =
         request.weights.map(|path| planned::counts_of(path, &program, &code)).transpose()?;
@@ -78,13 +82,13 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
         [profile] => {
             // The system ends the program when this process is interrupted.
             interruption::removes(scratch.path().to_owned());
-            let job = copy::Job::new(&program, request, profile)?;
+            let job = copy::Job::new(&modules, request, profile)?;
             let partial = Partial::new(scratch.path());
             let summary = copy::trace(&job, request.arguments, &partial, &code, &graph)?;
             let status = status_of(&summary);
             (vec![(partial, summary)], status)
         }
-        profiles => run_copies(request, &program, profiles, scratch.path())?,
+        profiles => run_copies(request, &modules, profiles, scratch.path())?,
     };
     let stops: Vec<u64> = partials.iter().map(|(_, summary)| summary.stops).collect();
     let blocks = rebuild(&program, &code, &graph, &plan, &partials, output)?;
@@ -115,20 +119,6 @@ fn scratch(running: &Running) -> Result<tempfile::TempDir, Error> {
     }
 }
 
-/// The code of an executable that can be traced.
-pub fn read_code(program: &Path) -> anyhow::Result<Code> {
-    let code = Code::of_file(program)?;
-    let image = Image::open(program)?;
-    let refuse = |what: &str| {
-        let path = program.display();
-        Err(anyhow::anyhow!(Unreadable(format!("{path} cannot be traced by breakpoints: {what}"))))
-    };
-    if image.has_section(".go.buildinfo") || image.has_section(".note.go.buildid") {
-        return refuse("it is a Go program, whose threads and stacks are its own; use delve");
-    }
-    Ok(code)
-}
-
 fn status_of(summary: &Summary) -> ExitStatus {
     ExitStatus::from_raw(match summary.ended() {
         Ended::Exited(code) => (code & 0xff) << 8,
@@ -141,7 +131,7 @@ type Partials = Vec<(Partial, Summary)>;
 /// Runs a copy for each profile.
 fn run_copies(
     request: &Request<'_>,
-    program: &Path,
+    modules: &Modules,
     profiles: &[Profile],
     scratch: &Path,
 ) -> anyhow::Result<(Partials, ExitStatus)> {
@@ -160,7 +150,7 @@ fn run_copies(
         let folder = scratch.join(format!("copy-{}", number + 1));
         std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
         let job = folder.join("job");
-        copy::Job::new(program, request, profile)?.write(&job)?;
+        copy::Job::new(modules, request, profile)?.write(&job)?;
         let executable = folder.join(name);
         let script = format!("#!{} {}{}\n", tool.display(), copy::VERB, job.display());
         std::fs::write(&executable, script).map_err(Error::write(&executable))?;
@@ -315,7 +305,10 @@ fn describe(node: Node, code: &Code, graph: &MachineGraph) -> String {
         "a function that was called back".to_owned()
     };
     match data.role {
-        Role::Block(block) => format!("{:#x} in {name}", code.blocks[block as usize].start),
+        Role::Block(block) => {
+            let start = code.blocks[block as usize].start;
+            format!("{:#x} in {name}", code.file_address(start))
+        }
         Role::Piece | Role::Hub => format!("a call of a library in {name}"),
     }
 }

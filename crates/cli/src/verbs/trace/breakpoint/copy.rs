@@ -5,7 +5,7 @@
 //! folder for records, and then ends as the program did.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -14,7 +14,6 @@ use backtrail_build::Error;
 use backtrail_collect::local;
 use backtrail_graph::Index as _;
 use backtrail_machine::code::Code;
-use backtrail_machine::image::{Image, build_id_text};
 use backtrail_machine::tracee::breakpoints::{Breakpoints, Stop};
 use backtrail_machine::tracee::{Ended, Launch};
 use backtrail_trace::distribution::Profile;
@@ -23,6 +22,7 @@ use backtrail_trace::machine_graph::{MachineGraph, Recorded, Recorder};
 use serde::{Deserialize, Serialize};
 
 use super::Request;
+use super::modules::Modules;
 use super::partial::{EventWriter, Partial, Summary, ThreadSummary};
 use crate::exit::{ENGINE, Refused, Unreadable};
 
@@ -32,10 +32,8 @@ pub const VERB: &str = "breakpoints-of=";
 /// What a copy does.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job {
-    program: Vec<u8>,
+    modules: Modules,
     name: Vec<u8>,
-    /// What the executable is, wherever it is read.
-    build: String,
     /// The witnesses.
     places: Vec<u32>,
     in_process: bool,
@@ -43,10 +41,13 @@ pub struct Job {
 
 impl Job {
     /// One run of a program.
-    pub fn new(program: &Path, request: &Request<'_>, profile: &Profile) -> anyhow::Result<Self> {
+    pub fn new(
+        modules: &Modules,
+        request: &Request<'_>,
+        profile: &Profile,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
-            build: build(program)?,
-            program: program.as_os_str().as_bytes().to_vec(),
+            modules: modules.clone(),
             name: request.program.as_os_str().as_bytes().to_vec(),
             places: profile.places().iter().map(|place| place.position() as u32).collect(),
             in_process: request.in_process,
@@ -66,16 +67,8 @@ impl Job {
     }
 
     fn program(&self) -> PathBuf {
-        PathBuf::from(OsString::from_vec(self.program.clone()))
+        self.modules.program()
     }
-}
-
-/// What tells one build of an executable from others: its id and its length.
-fn build(program: &Path) -> anyhow::Result<String> {
-    let image = Image::open(program)?;
-    let length = std::fs::metadata(program).map_err(Error::read(program))?.len();
-    let id = image.build_id.as_deref().map(build_id_text).unwrap_or_default();
-    Ok(format!("{id} {length}"))
 }
 
 /// Traces one run.
@@ -209,14 +202,8 @@ pub fn main(job: &Path, arguments: &[OsString]) -> ExitCode {
 
 fn run(job: &Path, arguments: &[OsString], partial: &Partial) -> anyhow::Result<Summary> {
     let job = Job::read(job)?;
-    if build(&job.program())? != job.build {
-        let path = job.program();
-        anyhow::bail!(Unreadable(format!(
-            "{} is not the same executable here as where the run was planned",
-            path.display()
-        )));
-    }
-    let code = Code::of_file(&job.program())?;
+    job.modules.check()?;
+    let code = job.modules.code()?;
     let graph = MachineGraph::new(&code)?;
     let summary = trace(&job, arguments, partial, &code, &graph)?;
     partial.finish(&summary)?;

@@ -5,7 +5,6 @@ use std::io::BufReader;
 use std::path::Path;
 
 use backtrail_machine::code::Code;
-use backtrail_machine::image::{Image, build_id_text};
 use backtrail_trace::distribution::{Costs, Profile};
 use backtrail_trace::file::{Kind, TraceFile};
 use backtrail_trace::lower_bound::lower_bound;
@@ -40,9 +39,11 @@ pub fn counts_of<'a>(path: &Path, program: &Path, code: &'a Code) -> anyhow::Res
     if legend.kind != Kind::Code {
         return Err(refuse("it was traced by probes; give a trace of the executable itself"));
     }
-    let build_id = Image::open(program)?.build_id.as_deref().map(build_id_text).unwrap_or_default();
+    let build_id = super::legend::build_ids(code)?;
     let fits = legend.places.iter().all(|&(place, data)| {
-        code.blocks.get(place as usize).is_some_and(|block| block.start == data.label)
+        code.blocks
+            .get(place as usize)
+            .is_some_and(|block| code.file_address(block.start) == data.label)
     });
     if legend.build_id != build_id || !fits {
         return Err(refuse("it is a trace of another build"));
