@@ -199,7 +199,7 @@ impl Driver {
             Part::WithLibrary(line, library) => {
                 test.args(["--nocapture", "traces_of_installed"]);
                 test.env("BACKTRAIL_STEPPED", line).env("BACKTRAIL_LIBRARIES", library);
-                test.env("BACKTRAIL_STRATEGIES", "1");
+                test.env("BACKTRAIL_STRATEGIES", "0");
             }
             Part::Installed(line, is_large) => {
                 test.args(["--nocapture", "traces_of_installed"]);

@@ -144,10 +144,8 @@ impl Code {
         let image = Image::open(path)?;
         let loaded = Loaded::parse(&bytes, is_library)?;
         let frames = frames::read(&image, &loaded);
-        let exported = match is_library {
-            true => joined::Names::parse(&bytes)?.addresses().collect(),
-            false => Vec::new(),
-        };
+        // Others may call these by name.
+        let exported: Vec<u64> = joined::Names::parse(&bytes)?.addresses().collect();
         let mut ends = TableEnds::default();
         for _ in 0..MOST_ROUNDS {
             let mut finder = Finder::new(&image, &loaded, &frames);

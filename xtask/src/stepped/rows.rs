@@ -105,7 +105,8 @@ pub fn page(all: &All, commands: &[String], libraries: &[String]) -> String {
          ```sh\n\
          cargo xtask fuzz breakpoints\n\
          ```\n\n\
-         makes this page. A run that was ended goes on where it was.\n\n\
+         makes this page, in half an hour of processor time. A run that was ended goes on where it \
+         was.\n\n\
          A program runs step by step: every instruction of it stops it, and must be in a block \
          that was found in its file. Then it is traced by breakpoints: with a plan of M runs, M \
          from 1 to 6, for each strategy and limit, once with stops and once with the handler \
@@ -134,7 +135,7 @@ pub fn page(all: &All, commands: &[String], libraries: &[String]) -> String {
          Stops of the worst run, by the number of runs (`fine`, no limit), planned without \
          counts:\n\n{}\n\
          ## With libraries\n\n\
-         {}, traced together (`fine`, no limit): *in libraries* are the blocks of theirs.\n\n{}\n\
+         {}, traced together in one run and in three (`fine`, no limit): *in libraries* are the blocks of theirs.\n\n{}\n\
          ## With the counts of an earlier trace\n\n\
          `backtrail trace --weights`, of the same command: stops of the worst run, and in \
          brackets below what no plan of so many runs can stay.\n\n{}",

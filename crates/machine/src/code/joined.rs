@@ -12,11 +12,8 @@
 //! through a pointer if the file chooses among several (`IFUNC`, several versions of
 //! one name), and else one of unseen code. The rule leaves out what is rare (libraries
 //! that look at themselves first, by `DT_SYMBOLIC`): a call that goes elsewhere is
-//! noticed, because every exported function of a library has its address taken, and
-//! whoever follows an execution sees who is called.
-//!
-//! What a library exports may be called by any code that is not seen. Of the
-//! executable, that is what another file names.
+//! noticed, because every exported function has its address taken, and whoever follows
+//! an execution sees who is called.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -75,14 +72,12 @@ pub(crate) fn place_of(module: usize, address: u64) -> u64 {
     ((module as u64) << SPACE) | address
 }
 
-/// What a file offers to others, and asks of them, by name.
+/// What a file offers to others by name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// Functions by name: their addresses, and whether one of them is to be asked for
     /// the function it stands for.
     functions: HashMap<String, (BTreeSet<u64>, bool)>,
-    /// All names, its own or not.
-    mentioned: BTreeSet<String>,
 }
 
 impl Names {
@@ -92,7 +87,6 @@ impl Names {
         let mut names = Self::default();
         for symbol in file.dynamic_symbols().filter(|it| !it.is_local()) {
             let Ok(name) = symbol.name() else { continue };
-            names.mentioned.insert(name.to_owned());
             if symbol.kind() == SymbolKind::Text && !symbol.is_undefined() && symbol.address() != 0
             {
                 let chooses = matches!(
@@ -222,16 +216,6 @@ impl Scope<'_> {
             ) = (found, &mut code.blocks[block].exit)
             {
                 *callee = found;
-            }
-        }
-        // What others know by name.
-        for (name, (addresses, _)) in &self.names[0].functions {
-            if self.names[1..].iter().any(|it| it.mentioned.contains(name)) {
-                for &address in addresses {
-                    if let Some(routine) = routine_at(code, 0, address) {
-                        code.routines[routine].taken = true;
-                    }
-                }
             }
         }
         let is_seen = |file: &usize| self.numbers.contains_key(file);

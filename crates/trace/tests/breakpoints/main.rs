@@ -7,7 +7,8 @@
 //! - `BACKTRAIL_COMPILED`: a compiler and its options, such as `gcc -O2`, instead of
 //!   all;
 //! - `BACKTRAIL_STEPPED`: an installed command instead of some, and
-//!   `BACKTRAIL_STRATEGIES` how many strategies it is traced with, and
+//!   `BACKTRAIL_STRATEGIES` how many strategies it is traced with (0: in one and
+//!   three runs only), and
 //!   `BACKTRAIL_LIBRARIES` how the names of libraries begin that are traced with it;
 //! - `BACKTRAIL_ROWS`: the file that gets what was found.
 
@@ -166,6 +167,7 @@ fn traces_of_installed_programs_are_those_of_single_steps() {
                     find /etc/apt;xz --version;expr 3 + 4;date +%Y;diff /etc/group /etc/group";
     let commands = std::env::var("BACKTRAIL_STEPPED").unwrap_or_else(|_| commands.to_owned());
     let plans = match std::env::var("BACKTRAIL_STRATEGIES").ok().as_deref() {
+        Some("0") => vec![ONE, (3, Strategy::Fine, None)],
         Some("1") => spreads(&[Strategy::Fine], &[None]),
         Some(_) => {
             let limited = [(2, Strategy::Fine, Some(100)), (4, Strategy::Function, Some(100))];

@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use backtrail_machine::code::Code;
+use backtrail_machine::code::{Code, Module};
 use backtrail_trace::distribution::{Costs, Profile};
 use backtrail_trace::file::{Kind, TraceFile};
 use backtrail_trace::lower_bound::lower_bound;
 use backtrail_trace::machine_graph::{Counts, MachineGraph, Weights};
 use backtrail_trace::planning::{self, Options, Plan};
+use backtrail_trace::rebuild::Tables;
 
 use super::Request;
 use crate::exit::{Unreadable, Usage};
@@ -102,6 +103,14 @@ pub fn plan(
         Err(backtrail_trace::Error::Plan(_)) if request.limit.is_none() => {
             let all = graph.every_place(&costs);
             let profiles = vec![Profile::new(&graph.icfg, all)];
+            if Tables::new(&graph.icfg, &profiles).is_err() {
+                let names: Vec<String> = code.modules.iter().map(Module::name).collect();
+                anyhow::bail!(Unreadable(format!(
+                    "breakpoints do not tell all ways through {} apart, not even one in every \
+                     block; trace fewer libraries if there are any",
+                    names.join(" and ")
+                )));
+            }
             Ok(Plan { profiles, runs: vec![0] })
         }
         Err(backtrail_trace::Error::Limit { needed, .. }) => anyhow::bail!(Usage(format!(
