@@ -224,8 +224,11 @@ pub struct ThreadHeader {
     pub tid: u32,
     /// Orders the threads of a process by their first event.
     pub ordinal: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Of the thread that a fork's child began with: how many slots for events the first
+    /// thread of [`ProcessHeader::forked_from`] had taken when it forked, and one more.
+    /// 0: that is not known, because another thread forked, or nobody told the C
+    /// library; or the thread did not begin so.
+    pub forked_at: u32,
 }
 
 /// The length of a thread's file after its first allocation.
@@ -449,7 +452,7 @@ impl ThreadHeader {
             version,
             tid: fields.number(),
             ordinal: fields.number(),
-            reserved: fields.number(),
+            forked_at: fields.number(),
         })
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use backtrail_abi::VERSION;
 use backtrail_abi::counts::{COUNTS_FILE_PREFIX, CountsHeader};
 use backtrail_abi::log::{
-    HeaderError, PACKED_FILE_PREFIX, PROCESS_FILE, ProcessHeader, THREAD_FILE_PREFIX,
+    HeaderError, PACKED_FILE_PREFIX, PROCESS_FILE, ProcessHeader, THREAD_FILE_PREFIX, ThreadHeader,
 };
 
 use crate::Error;
@@ -29,6 +29,9 @@ pub struct ProcessRecord {
     pub parent: u32,
     /// The recorded process it is a fork of; `None` if it began with an `exec`.
     pub forked_from: Option<u32>,
+    /// How many events the first thread of that process had logged when it forked, if
+    /// it was that one and it is known.
+    pub forked_at: Option<u64>,
     /// Its executable.
     pub executable: PathBuf,
     /// Its folder.
@@ -144,10 +147,13 @@ impl Records {
         }
         counts.sort_by_key(|counts: &CountsPath| (counts.module, counts.copy));
         threads.sort_by_key(|thread: &ThreadFile| (thread.ordinal, thread.tid));
+        let forked_from = (header.forked_from != 0).then_some(header.forked_from);
+        let begins = forked_from.and_then(|_| threads.first()).filter(|first| first.ordinal == 0);
         Ok(ProcessRecord {
             pid: header.pid,
             parent: header.parent,
-            forked_from: (header.forked_from != 0).then_some(header.forked_from),
+            forked_from,
+            forked_at: begins.and_then(|first| forked_at(&first.path)),
             executable: OsStr::from_bytes(header.executable()).into(),
             folder: folder.into(),
             nonce,
@@ -155,6 +161,53 @@ impl Records {
             counts,
         })
     }
+}
+
+/// Where a process was forked, by the log of its first thread.
+fn forked_at(path: &Path) -> Option<u64> {
+    let mut bytes = [0; ThreadHeader::BYTES];
+    File::open(path).and_then(|mut file| file.read_exact(&mut bytes)).ok()?;
+    // What else is wrong with it is found by whoever reads it.
+    let header = ThreadHeader::read(&bytes).ok()?;
+    u64::from(header.forked_at).checked_sub(1)
+}
+
+/// A process, and which of the others it was forked by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descendant {
+    /// What it recorded.
+    pub record: ProcessRecord,
+    /// By position among all.
+    pub parent: Option<usize>,
+}
+
+/// Processes such that each is followed by those that it forked, in the order in which
+/// it did, which is the same whichever of them was faster. `processes` are ordered by
+/// their first event.
+pub fn in_order_of_forks(processes: Vec<ProcessRecord>) -> Vec<Descendant> {
+    // Numbers are used again: the parent is the last process of that number before.
+    let parents: Vec<Option<usize>> = processes
+        .iter()
+        .enumerate()
+        .map(|(at, process)| {
+            processes[..at].iter().rposition(|it| Some(it.pid) == process.forked_from)
+        })
+        .collect();
+    let mut waiting: Vec<(usize, Option<usize>)> = Vec::new();
+    let children = |of: Option<usize>| {
+        let mut found: Vec<usize> =
+            (0..processes.len()).filter(|&child| parents[child] == of).collect();
+        found.sort_by_key(|&child| processes[child].forked_at.unwrap_or(u64::MAX));
+        found.into_iter().rev()
+    };
+    waiting.extend(children(None).map(|root| (root, None)));
+    let mut order = Vec::new();
+    while let Some((process, parent)) = waiting.pop() {
+        let place = order.len();
+        order.push(Descendant { record: processes[process].clone(), parent });
+        waiting.extend(children(Some(process)).map(|child| (child, Some(place))));
+    }
+    order
 }
 
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use backtrail_collect::Error;
-use backtrail_collect::records::{ProcessRecord, Records, ThreadFile};
+use backtrail_collect::records::{ProcessRecord, Records, ThreadFile, in_order_of_forks};
 
 fn process_file(pid: u32, parent: u32, forked_from: u32, executable: &str) -> Vec<u8> {
     let mut bytes = b"BTPROC\x01\n".to_vec();
@@ -44,6 +44,7 @@ fn processes_come_in_the_order_of_their_first_event() {
             pid: 10,
             parent: 1,
             forked_from: None,
+            forked_at: None,
             executable: "/bin/a".into(),
             folder: folder.clone(),
             nonce: 0xfe,
@@ -133,4 +134,43 @@ fn no_folder_is_an_error_that_says_so() {
     fs::write(&missing, "").unwrap();
     assert!(matches!(Records::read(&missing), Err(Error::Read { .. })));
     assert_eq!(Records::read(dir.path()).unwrap().foreign.len(), 1);
+}
+
+/// The log of a thread that a fork's child begins with.
+fn forked_thread(tid: u32, forked_at: u32) -> Vec<u8> {
+    let mut bytes = backtrail_abi::log::THREAD_MAGIC.to_vec();
+    for number in [backtrail_abi::VERSION, tid, 0, forked_at] {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes.resize(4096, 0);
+    bytes
+}
+
+#[test]
+fn processes_follow_who_forked_them() {
+    let folder = tempfile::tempdir().unwrap();
+    // By first event: the number, whose fork it is, and when.
+    let processes = [(10, 0, 0), (13, 10, 90), (12, 10, 40), (14, 12, 7), (11, 10, 5), (12, 0, 0)];
+    for (nonce, (pid, forked_from, forked_at)) in processes.into_iter().enumerate() {
+        let process = folder.path().join(format!("{pid}-{:016x}", nonce + 1));
+        std::fs::create_dir(&process).unwrap();
+        std::fs::write(process.join("process"), process_file(pid, 1, forked_from, "/p")).unwrap();
+        let thread = forked_thread(pid, forked_at);
+        std::fs::write(process.join(format!("thread-{pid}-0")), thread).unwrap();
+    }
+    let records = Records::read(folder.path()).unwrap().processes;
+    let order = in_order_of_forks(records);
+    let found: Vec<_> =
+        order.iter().map(|it| (it.record.pid, it.parent, it.record.forked_at)).collect();
+    assert_eq!(
+        found,
+        [
+            (10, None, None),
+            (11, Some(0), Some(4)),
+            (12, Some(0), Some(39)),
+            (14, Some(2), Some(6)),
+            (13, Some(0), Some(89)),
+            (12, None, None),
+        ]
+    );
 }

@@ -131,8 +131,11 @@ fn enter_alone(module: &Module, thread: usize) {
     }
 }
 
-/// Registers the module that this instance is linked into, if it counts.
+/// Registers what is to know of forks, and the module that this instance is linked into,
+/// if it counts.
 extern "C" fn load() {
+    #[cfg(feature = "log")]
+    crate::inheritance::register_handlers();
     let module: *const Module;
     // SAFETY: the address of a weak symbol, 0 if the module does not count.
     unsafe {

@@ -21,18 +21,30 @@ use crate::file::Failure;
 use crate::registry::Registry;
 use crate::{copy, module, sys};
 
-type Handler = extern "C" fn();
+pub(crate) type Handler = extern "C" fn();
+
+/// What the C library calls: before a fork, behind it in the parent, and in the child.
+pub(crate) struct Handlers {
+    pub(crate) before: Handler,
+    pub(crate) after_in_parent: Handler,
+    pub(crate) after_in_child: Handler,
+}
 
 /// Nonzero: this instance's handlers are registered.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 
-/// Registers this instance's handlers, if the C library takes any: with the
-/// handle of the module they are in, so that they go when it is unloaded.
+/// Registers this instance's handlers.
 /// Called while the module is loaded, when no lock of the C library is held.
 pub(crate) fn register_handlers() {
-    if REGISTERED.swap(1, Ordering::Relaxed) != 0 {
-        return;
+    if REGISTERED.swap(1, Ordering::Relaxed) == 0 {
+        register(&Handlers { before, after_in_parent, after_in_child });
     }
+}
+
+/// Registers handlers, if the C library takes any: with the handle of the module they
+/// are in, so that they go when it is unloaded.
+pub(crate) fn register(handlers: &Handlers) {
+    let Handlers { before, after_in_parent, after_in_child } = *handlers;
     let (with_handle, without, handle): (usize, usize, usize);
     // SAFETY: the addresses of weak symbols, 0 where there is none. A linker
     // may turn the loads into immediates.

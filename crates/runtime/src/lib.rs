@@ -10,9 +10,8 @@
 //! no libc (system calls are made directly, so `errno` never changes), no
 //! allocator, no destructor. It never panics, never unwinds, and has unwind
 //! tables, so that a backtrace taken in a signal handler passes through it. Its
-//! one constructor does nothing in a module without counters; there it makes the
-//! module known, and asks the C library, if that can be asked, to be called at
-//! forks.
+//! one constructor asks the C library, if that can be asked, to be called at forks,
+//! and makes a module with counters known.
 //!
 //! # How an event is logged
 //! Each thread has a page of state, found by one thread-local pointer, and a
@@ -104,6 +103,8 @@ mod entry;
 mod environment;
 mod file;
 mod fork;
+#[cfg(feature = "log")]
+mod inheritance;
 mod lock;
 mod module;
 mod name;

@@ -30,7 +30,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use backtrail_abi::VERSION;
-use backtrail_abi::log::{FREE, FULL, SEGMENT, USED, next_thread_length, window_end};
+use backtrail_abi::log::{
+    FREE, FULL, SEGMENT, SEGMENT_EVENTS, USED, next_thread_length, window_end,
+};
 use backtrail_abi::log::{
     Incomplete, SegmentHeader, THREAD_FILE_PREFIX, THREAD_MAGIC, ThreadHeader,
 };
@@ -50,6 +52,8 @@ const RING: usize = 64;
 const PROBES: usize = 8;
 
 const NAME_BYTES: usize = 40;
+
+const HEADER_BYTES: u64 = SegmentHeader::BYTES as u64;
 
 /// A window that is mapped.
 struct Window {
@@ -143,6 +147,8 @@ pub(crate) struct State {
     /// The thread; 0 in a state that was wiped by a fork.
     tid: AtomicU32,
     ordinal: AtomicU32,
+    /// See [`ThreadHeader::forked_at`].
+    forked_at: AtomicU32,
     /// Nonzero: nothing is recorded any more.
     stopped: AtomicU32,
     /// Nonzero: the thread is of the process that made the record, so that its
@@ -181,6 +187,36 @@ impl State {
         self.word.store(0, Ordering::Relaxed);
     }
 
+    /// How many slots were taken, of the first thread of a process that has logged.
+    /// Nothing if it is another thread, or has stopped.
+    pub(crate) fn slots_of_first(&self) -> Option<u64> {
+        let is_first = self.ordinal.load(Ordering::Relaxed) == 0;
+        if !is_first || self.stopped.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let word = self.word.load(Ordering::Relaxed) as usize;
+        // The slots of a window that is full end where it does.
+        let window = self.windows.iter().find(|window| {
+            let start = window.address.load(Ordering::Relaxed);
+            let end = start + window.bytes.load(Ordering::Relaxed);
+            window.is_there() && window.is_open() && start < word && word <= end
+        })?;
+        let inside = (word - window.address.load(Ordering::Relaxed)) as u64;
+        let bytes = if window.segment().is_some() {
+            let before = self.segments.load(Ordering::Relaxed).checked_sub(1)?;
+            SEGMENT + before * SEGMENT_EVENTS as u64 + inside.checked_sub(HEADER_BYTES)?
+        } else {
+            let end = self.windows_end.load(Ordering::Relaxed);
+            end - window.bytes.load(Ordering::Relaxed) as u64 + inside
+        };
+        Some(bytes.checked_sub(ThreadHeader::BYTES as u64)? / 4)
+    }
+
+    /// Whether the state is of no thread, as a fork's child finds it.
+    pub(crate) fn is_wiped(&self) -> bool {
+        self.tid.load(Ordering::Relaxed) == 0
+    }
+
     /// The calling thread's state, with a file, made if it has none.
     pub(crate) fn own(control: &Control, slot: &AtomicPtr<Self>) -> Result<&'static Self, Failure> {
         if let Some(state) = Self::at(slot)
@@ -194,6 +230,7 @@ impl State {
         let state = match Self::at(slot) {
             Some(wiped) => {
                 wiped.enlist(control);
+                wiped.forked_at.store(inherited(), Ordering::Relaxed);
                 wiped
             }
             None => match own_process.then(|| Self::take_over(control, tid)).flatten() {
@@ -331,6 +368,7 @@ impl State {
             (&raw mut (*header).version).write(VERSION);
             (&raw mut (*header).tid).write(self.tid.load(Ordering::Relaxed));
             (&raw mut (*header).ordinal).write(self.ordinal.load(Ordering::Relaxed));
+            (&raw mut (*header).forked_at).write(self.forked_at.load(Ordering::Relaxed));
             AtomicU64::from_ptr(header.cast())
                 .store(u64::from_le_bytes(THREAD_MAGIC), Ordering::Release);
         }
@@ -374,8 +412,20 @@ impl State {
         self.length.store(0, Ordering::Relaxed);
         self.windows_end.store(0, Ordering::Relaxed);
         self.segments.store(0, Ordering::Relaxed);
+        self.forked_at.store(0, Ordering::Relaxed);
         self.stopped.store(0, Ordering::Relaxed);
     }
+}
+
+/// Where the process that this is a fork of was.
+#[cfg(feature = "log")]
+fn inherited() -> u32 {
+    crate::inheritance::take()
+}
+
+#[cfg(not(feature = "log"))]
+fn inherited() -> u32 {
+    0
 }
 
 /// The first zero word in a mapped range of whole words.

@@ -24,12 +24,14 @@
 
 mod events;
 mod frames;
+mod inherited;
 mod process;
 mod program_map;
 mod segments;
 
 pub use events::{Event, Events, Summary};
 pub use frames::LogFrames;
+pub use inherited::InheritedLog;
 pub use process::{Gap, Process, Range};
 pub use program_map::{ProgramMap, Step};
 pub use segments::ThreadLog;

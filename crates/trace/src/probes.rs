@@ -141,7 +141,9 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             let kinds = || ways.iter().map(|&way| icfg.ways()[way].kind);
             if data.role == Role::Hub {
                 let ends = kinds().any(|kind| kind == WayKind::End);
-                let returns = kinds().any(|kind| matches!(kind, WayKind::Step(_)));
+                // What goes on as another program is last seen before it does.
+                let is_turn = |to: Node| self.graph.turns.binary_search(&to).is_ok();
+                let returns = kinds().any(|kind| matches!(kind, WayKind::Step(to) if !is_turn(to)));
                 if ends && !returns {
                     let into =
                         icfg.ways().iter().filter(|(_, way)| way.kind == WayKind::Step(node));
@@ -174,6 +176,8 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             forced.extend(returns.map(|way| icfg.place_of_way(way)));
             forced.push(icfg.place_of_node(icfg.routines()[routine].entry));
         }
+        let turns = self.graph.turns.iter().filter(|&&turn| icfg.is_reachable(turn));
+        forced.extend(turns.map(|&turn| icfg.place_of_node(turn)));
         forced.retain(|&place| self.code_place(place).is_some());
         seeds.retain(|&place| observable(place));
         seeds.sort_unstable();

@@ -19,6 +19,11 @@
 //! what is passed to `signal` by name, or every function whose address is taken and
 //! that could be one.
 //!
+//! A piece begins behind every call of `fork` and of what forks and returns in the
+//! child, too, and where `exec` returns because it failed: these are *turns*, which
+//! have to be observed, so that it is known where a child begins and that it went on
+//! as another program.
+//!
 //! The child of `vfork` goes on in the frames and in the log of its parent, which
 //! returns behind it: to the parent it looks as if `execve` and `_exit` had left
 //! for there.
@@ -48,6 +53,12 @@ use crate::Error;
 const STD_THREAD: &str =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
 
+/// What forks and returns in the child, too.
+const FORKS: [&str; 6] = ["fork", "__fork", "__libc_fork", "_Fork", "daemon", "forkpty"];
+
+/// How the names begin of what goes on as another program.
+const EXECS: [&str; 2] = ["exec", "fexec"];
+
 /// Where a node begins in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
@@ -74,6 +85,9 @@ pub struct ProgramGraph {
     pub functions: IndexMap<Routine, Option<(Object, Func)>>,
     /// Those that may be handlers of signals, which are roots.
     pub handlers: Vec<Routine>,
+    /// Pieces behind calls that fork, and behind those that return only if another
+    /// program could not be executed; in order.
+    pub turns: Vec<Node>,
 }
 
 impl ProgramGraph {
@@ -93,6 +107,7 @@ impl ProgramGraph {
             has_landings: has_landings(program, &targets),
             pointers: None,
             has_vfork: false,
+            turns: Vec::new(),
         };
         maker.has_vfork = maker.calls_any(&["vfork", "__vfork"]);
         maker.pointers = maker.find_pointers();
@@ -108,8 +123,8 @@ impl ProgramGraph {
         }
         let functions = targets.bodies().values().map(|&function| Some(function));
         let functions = std::iter::once(None).chain(functions).collect();
-        let Maker { builder, blocks, begins, .. } = maker;
-        Ok(Self { icfg: builder.build()?, blocks, begins, functions, handlers })
+        let Maker { builder, blocks, begins, turns, .. } = maker;
+        Ok(Self { icfg: builder.build()?, blocks, begins, functions, handlers, turns })
     }
 }
 
@@ -153,6 +168,7 @@ struct Maker<'a, 'u, F> {
     /// What unseen code that a pointer leads to may do, if there is any.
     pointers: Option<Behaviour>,
     has_vfork: bool,
+    turns: Vec<Node>,
 }
 
 /// The routine of a body: the first routine is the start.
@@ -411,6 +427,7 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
             && called.is_empty()
             && callees.is_empty()
             && !traits.returns_twice
+            && !self.is_turn(place, &target)
         {
             return Some(at);
         }
@@ -423,9 +440,19 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         let behind = self.node(place.routine, Role::Piece, Begin::After(inst));
         if traits.returns_twice {
             self.builder.landing(behind);
+        } else if self.is_turn(place, &target) {
+            self.turns.push(behind);
         }
         self.join(place, at, inst, &mut callees, unseen, behind);
         Some(behind)
+    }
+
+    /// Whether a call forks, or returns only if another program could not be executed.
+    fn is_turn(&self, place: &FunctionPlace<'_>, target: &Target) -> bool {
+        let Target::Unseen(symbol) = *target else { return false };
+        let unit = self.program.unit(place.object).expect("bodies are of units");
+        let name = unit.symbols[symbol].name.as_str();
+        FORKS.contains(&name) || EXECS.iter().any(|begin| name.starts_with(begin))
     }
 
     /// What the unseen code of a call may do, if there may be any, and whom it
@@ -537,6 +564,9 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
                     Target::Unseen(_) => BTreeSet::new(),
                 };
                 let unseen = self.unseen(place, inst, &target, traits);
+                if self.is_turn(place, &target) {
+                    self.turns.push(behind);
+                }
                 self.join(place, at, inst, &mut callees, unseen, behind);
             }
             _ => {

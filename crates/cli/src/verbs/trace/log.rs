@@ -7,7 +7,7 @@ use backtrail_build::Error;
 use backtrail_build::variant::Scheme;
 use backtrail_collect::local::{self, Run};
 use backtrail_collect::packing::Packer;
-use backtrail_collect::records::ProcessRecord;
+use backtrail_collect::records::{Descendant, ProcessRecord, in_order_of_forks};
 use backtrail_trace::block_log::{Events, LogFrames, Process, ProgramMap, ThreadLog};
 use backtrail_trace::file::Ending;
 use backtrail_trace::places::ProgramPlaces;
@@ -51,7 +51,7 @@ pub fn collect(
     let map = ProgramMap::new(program.models());
     let mut frames = LogFrames::new(program.models());
     let mut writer = begin_file(output)?;
-    for record in &processes {
+    for Descendant { record, .. } in &in_order_of_forks(processes) {
         let process = read_process(record)?;
         if let Some(gap) = process.incomplete {
             legend.incomplete.push(format!("process {}: {gap}", record.pid));

@@ -1,21 +1,26 @@
 //! Putting a trace together from the records of runs.
+//!
+//! What the first thread of a fork's child did is rebuilt from its parent's log up to the
+//! fork and its own behind it, and written from there. So what came before a fork is
+//! walked again for each child; nothing is kept for that.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitStatus;
+use std::rc::Rc;
 
 use backtrail_abi::UnitId;
 use backtrail_build::Error;
 use backtrail_build::output::WholeFile;
 use backtrail_collect::copies::Variant;
-use backtrail_collect::records::ProcessRecord;
+use backtrail_collect::records::{Descendant, ProcessRecord, in_order_of_forks};
 use backtrail_graph::Index as _;
 use backtrail_ir::program::Program;
-use backtrail_trace::block_log::{Events, Process, Range, ThreadLog};
+use backtrail_trace::block_log::{Events, InheritedLog, Process, Range};
 use backtrail_trace::distribution::Witness;
 use backtrail_trace::file::{Ending, Step, Writer};
 use backtrail_trace::icfg::from_program::ProgramGraph;
-use backtrail_trace::icfg::{Node, PlaceKind, Role, Routine, WayKind};
+use backtrail_trace::icfg::{Node, PlaceKind, Role, Routine, Way, WayKind};
 use backtrail_trace::planning::Plan;
 use backtrail_trace::probes::UnitMeaning;
 use backtrail_trace::rebuild::{self, Outcome, Rebuild, Tables};
@@ -28,8 +33,16 @@ use crate::style::{demangle, number};
 
 /// What one run recorded.
 pub struct RunRecords {
-    processes: Vec<(ProcessRecord, Process)>,
+    /// Each is followed by those that it forked, in order.
+    processes: Vec<Recorded>,
     missing: Vec<String>,
+}
+
+struct Recorded {
+    record: ProcessRecord,
+    process: Process,
+    /// Who forked it, by position.
+    parent: Option<usize>,
 }
 
 impl RunRecords {
@@ -39,12 +52,12 @@ impl RunRecords {
         let name = variant.executable.file_name();
         records.retain(|record| record.executable.file_name() == name);
         let mut processes = Vec::new();
-        for record in records {
+        for Descendant { record, parent } in in_order_of_forks(records) {
             let mut process = read_process(&record)?;
             if let Some(ranges) = &ranges {
                 process = process.with_ranges(ranges.clone());
             }
-            processes.push((record, process));
+            processes.push(Recorded { record, process, parent });
         }
         Ok(Self { processes, missing })
     }
@@ -55,13 +68,88 @@ impl RunRecords {
         meanings: &BTreeMap<UnitId, UnitMeaning>,
         mut take: impl FnMut(rebuild::Event),
     ) -> anyhow::Result<()> {
-        for (record, process) in &self.processes {
-            for thread in &record.threads {
-                open_log(process, &thread.path, meanings)?.for_each(&mut take);
+        for process in 0..self.processes.len() {
+            for thread in 0..self.processes[process].record.threads.len() {
+                self.open((process, thread), Share::Own, meanings)?.for_each(&mut take);
             }
         }
         Ok(())
     }
+
+    /// Whether it is known where a process began.
+    fn is_begun(&self, process: usize) -> bool {
+        let Recorded { record, parent, .. } = &self.processes[process];
+        match (record.forked_from, parent) {
+            (None, _) => true,
+            (Some(_), Some(parent)) => record.forked_at.is_some() && self.is_begun(*parent),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// Opens the log of a thread.
+    fn open<'p>(
+        &'p self,
+        (process, thread): (usize, usize),
+        share: Share,
+        meanings: &'p BTreeMap<UnitId, UnitMeaning>,
+    ) -> anyhow::Result<Log<'p>> {
+        let own = &self.processes[process];
+        let path = &own.record.threads[thread].path;
+        let mut parts = Vec::new();
+        if share != Share::Inherited {
+            parts.push((&**path, None));
+        }
+        let mut child = own;
+        // Other threads begin in their process.
+        while let Some(parent) = child.parent.filter(|_| share != Share::Own && thread == 0) {
+            let parent = &self.processes[parent];
+            let first = parent.record.threads.first().filter(|first| first.ordinal == 0);
+            let Some(first) = first else { break };
+            parts.push((&first.path, child.record.forked_at));
+            child = parent;
+        }
+        parts.reverse();
+        let input = InheritedLog::open(parts).map_err(Error::read(path))?;
+        let events = Events::new(&own.process, input)
+            .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
+        Ok(Log { events: WitnessEvents::new(events, meanings), asked: Rc::default() })
+    }
+}
+
+/// Which part of the log of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// Since it was forked, or began.
+    Own,
+    /// Before it was forked.
+    Inherited,
+    Both,
+}
+
+/// The witnesses of a log.
+struct Log<'p> {
+    events: WitnessEvents<'p, InheritedLog>,
+    /// How often the next one was asked for: when there is a second time, the first was
+    /// passed.
+    asked: Rc<Cell<u64>>,
+}
+
+impl Iterator for Log<'_> {
+    type Item = rebuild::Event;
+
+    #[inline]
+    fn next(&mut self) -> Option<rebuild::Event> {
+        self.asked.set(self.asked.get() + 1);
+        self.events.next()
+    }
+}
+
+/// What is known of a thread that was written.
+#[derive(Debug, Default)]
+struct Written {
+    /// By run: events of its own.
+    events: Vec<u64>,
+    missing: Vec<String>,
 }
 
 /// Puts the trace together.
@@ -79,19 +167,6 @@ pub struct Merge<'a> {
     /// By block of the graph: its place in trace files.
     pub blocks: &'a [Option<u32>],
 }
-
-fn open_log<'p>(
-    process: &'p Process,
-    path: &Path,
-    meanings: &'p BTreeMap<UnitId, UnitMeaning>,
-) -> anyhow::Result<Log<'p>> {
-    let input = ThreadLog::open(path).map_err(Error::read(path))?;
-    let events = Events::new(process, input)
-        .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
-    Ok(WitnessEvents::new(events, meanings))
-}
-
-type Log<'p> = WitnessEvents<'p, ThreadLog>;
 
 impl Merge<'_> {
     /// Writes the threads of all processes; gives what is missing.
@@ -115,42 +190,38 @@ impl Merge<'_> {
                 runs[other].processes.len()
             )));
         }
-        for number in 0..first.processes.len() {
-            let all: Vec<&(ProcessRecord, Process)> =
-                runs.iter().map(|run| &run.processes[number]).collect();
-            let pid = all[0].0.pid;
-            for (_, process) in &all {
-                if let Some(gap) = process.incomplete {
-                    incomplete.push(format!("process {pid}: {gap}"));
-                }
+        for process in 0..first.processes.len() {
+            let pid = first.processes[process].record.pid;
+            let all = || runs.iter().map(|run| &run.processes[process]);
+            let gaps = all().filter_map(|it| it.process.incomplete);
+            incomplete.extend(gaps.map(|gap| format!("process {pid}: {gap}")));
+            if all().any(|it| it.parent != first.processes[process].parent) {
+                return Err(diverged(format!(
+                    "process {pid} was not forked by the same process in all runs"
+                )));
             }
-            if all[0].0.forked_from.is_some() {
+            if !runs.iter().all(|run| run.is_begun(process)) {
                 incomplete.push(format!(
                     "process {pid} is a fork: where it began is not recorded; trace with \
                      --strategy log to have its blocks"
                 ));
                 continue;
             }
-            let threads = all.iter().map(|(record, _)| record.threads.len()).max().unwrap_or(0);
-            if all.iter().any(|(record, _)| record.threads.len() != threads) {
+            let threads = all().map(|it| it.record.threads.len()).max().unwrap_or(0);
+            if all().any(|it| it.record.threads.len() != threads) {
                 return Err(diverged(format!(
                     "process {pid} does not have the same threads in all runs"
                 )));
             }
             for thread in 0..threads {
-                let ended = number == 0 && status.code().is_some();
-                let (events, left) = self.write_thread(&all, thread, ended, writer)?;
-                if left > 0 {
-                    incomplete.push(format!(
-                        "process {pid}: {left} times, a handler of a signal jumped out of what it \
-                         interrupted: what that did last is missing; trace with --strategy log"
-                    ));
-                }
+                let ended = process == 0 && status.code().is_some();
+                let written = self.write_thread(runs, (process, thread), ended, writer)?;
+                incomplete.extend(written.missing.iter().map(|it| format!("process {pid}: {it}")));
                 if explain {
                     eprintln!(
                         "backtrail: process {pid} thread {}: {} events, {} blocks",
                         thread + 1,
-                        number_list(&events),
+                        number_list(&written.events),
                         crate::style::number(writer.steps())
                     );
                 }
@@ -161,74 +232,104 @@ impl Merge<'_> {
         Ok(incomplete)
     }
 
-    fn open<'p>(
-        &'p self,
-        run: usize,
-        process: &'p Process,
-        path: &Path,
-    ) -> anyhow::Result<Log<'p>> {
-        open_log(process, path, &self.meanings[run])
+    /// Whether nothing is executed behind a way: a call that ends the process, or goes on
+    /// as another program, or the return of `main`.
+    fn ends_process(&self, way: Way) -> bool {
+        let icfg = &self.graph.icfg;
+        let way = icfg.ways()[way];
+        let kinds = |node: Node| icfg.ways_of(node).map(|way| icfg.ways()[way].kind);
+        match way.kind {
+            WayKind::Step(to) if icfg.nodes()[to].role == Role::Hub => {
+                let is_turn = |node: Node| self.graph.turns.binary_search(&node).is_ok();
+                let is_end = |kind| kind == WayKind::End;
+                let is_back = |kind| matches!(kind, WayKind::Step(back) if !is_turn(back));
+                kinds(to).any(is_end) && !kinds(to).any(is_back)
+            }
+            WayKind::Return => {
+                let start = icfg.routines()[icfg.roots()[0]].entry;
+                let main = icfg.nodes()[way.from].routine;
+                kinds(start).any(|kind| match kind {
+                    WayKind::Call { callee, back } => back != start && callee == main,
+                    _ => false,
+                })
+            }
+            _ => false,
+        }
     }
 
-    /// Writes a thread; gives how many events each run had of it, and how many
-    /// activations were left so that their end is not known.
+    /// Writes a thread.
     fn write_thread(
         &self,
-        all: &[&(ProcessRecord, Process)],
-        thread: usize,
+        runs: &[RunRecords],
+        place: (usize, usize),
         process_ended: bool,
         writer: &mut Writer<WholeFile>,
-    ) -> anyhow::Result<(Vec<u64>, u64)> {
+    ) -> anyhow::Result<Written> {
+        let (process, thread) = place;
         let icfg = &self.graph.icfg;
+        let mut written = Written::default();
         let mut logs = Vec::new();
-        let mut counts = Vec::new();
-        let (mut root, mut ends) = (None, false);
-        for (run, (record, process)) in all.iter().enumerate() {
-            let path = &record.threads[thread].path;
-            let known = first_and_last(self.open(run, process, path)?);
-            if let (0, Some((first, last, _))) = (run, known) {
-                let place = |witness: Witness| {
-                    let places = self.plan.profiles[0].places();
-                    icfg.place(places[witness.position()])
-                };
-                root = match place(first) {
-                    PlaceKind::Node(node) => Some(icfg.nodes()[node].routine),
-                    PlaceKind::Way(_) => None,
-                };
-                ends = match place(last) {
-                    PlaceKind::Way(way) => icfg.ways()[way].kind == WayKind::Return,
-                    PlaceKind::Node(_) => false,
-                };
+        let mut begins = Vec::new();
+        let (mut first, mut ends) = (None, true);
+        let is_fork = thread == 0 && runs[0].processes[process].parent.is_some();
+        for (run, records) in runs.iter().enumerate() {
+            let open = |share: Share| records.open(place, share, &self.meanings[run]);
+            let known = first_and_last(open(Share::Own)?.events);
+            let place_of =
+                |witness: Witness| icfg.place(self.plan.profiles[run].places()[witness.position()]);
+            if run == 0 {
+                first = known.map(|(first, ..)| place_of(first));
             }
-            counts.push(known.map_or(0, |(_, _, count)| count));
-            let log = self.open(run, process, path)?;
-            logs.push((log.trouble(), log));
+            ends &= known.is_some_and(|(_, last, _)| match place_of(last) {
+                PlaceKind::Way(way) if thread == 0 => self.ends_process(way),
+                PlaceKind::Way(way) => icfg.ways()[way].kind == WayKind::Return,
+                PlaceKind::Node(_) => false,
+            });
+            written.events.push(known.map_or(0, |(_, _, count)| count));
+            if is_fork {
+                begins.push(open(Share::Inherited)?.count() as u64);
+            }
+            logs.push(open(Share::Both)?);
         }
-        let (pid, number) = (all[0].0.pid, thread as u32 + 1);
-        writer.begin_thread(pid, number)?;
+        let pid = runs[0].processes[process].record.pid;
+        writer.begin_thread(pid, thread as u32 + 1)?;
         // The first thread begins before main, others with what they were given.
         let roots = icfg.roots();
-        let root = match thread {
-            0 => Some(roots[0]),
-            _ => root.filter(|root| roots[1..].contains(root)),
+        let root = match (thread, first) {
+            (0, _) => Some(roots[0]),
+            (_, Some(PlaceKind::Node(node))) => {
+                Some(icfg.nodes()[node].routine).filter(|root| roots[1..].contains(root))
+            }
+            _ => None,
         };
         let Some(root) = root else {
             let why = "where this thread began is not recorded";
             writer.end_thread(Ending::Unknown(why.into()))?;
-            return Ok((counts, 0));
+            return Ok(written);
         };
+        let is_turn = |node: Node| self.graph.turns.binary_search(&node).is_ok();
+        if is_fork && !matches!(first, Some(PlaceKind::Node(node)) if is_turn(node)) {
+            let why = "it was forked by code that is not seen: what it did before its first \
+                       witness is missing";
+            written.missing.push(why.to_owned());
+        }
         // A log that could not go on ends before its run did.
-        let is_logged = all.iter().all(|(_, process)| process.incomplete.is_none());
-        let is_whole = is_logged && if thread == 0 { process_ended } else { ends };
+        let is_logged = runs.iter().all(|run| run.processes[process].process.incomplete.is_none());
+        let is_whole = is_logged && (ends || (thread == 0 && process_ended));
         let ending = if is_whole { rebuild::Ending::Whole } else { rebuild::Ending::Cut };
-        let troubles: Vec<_> = logs.iter().map(|(trouble, _)| trouble.clone()).collect();
-        let traces = logs.into_iter().map(|(_, log)| (log, ending));
+        let troubles: Vec<_> = logs.iter().map(|log| log.events.trouble()).collect();
+        let asked: Vec<Rc<Cell<u64>>> = logs.iter().map(|log| Rc::clone(&log.asked)).collect();
+        let traces = logs.into_iter().map(|log| (log, ending));
         let mut rebuilt = Rebuild::new(self.tables, root, traces);
-        let above = u32::from(thread == 0);
-        let result = self.copy(&mut rebuilt, above, writer);
+        // The routine before main is no frame.
+        let bottom = if is_fork { u32::MAX } else { 1 + u32::from(thread == 0) };
+        // What is inherited is known to be passed when the first of what is not is.
+        let is_passed = |(asked, begin): (&Rc<Cell<u64>>, &u64)| asked.get() > begin + 1;
+        let is_own = || !is_fork || asked.iter().zip(&begins).any(is_passed);
+        let result = self.copy(&mut rebuilt, is_own, bottom, writer);
         for (run, trouble) in troubles.iter().enumerate() {
             if let Some(error) = trouble.take() {
-                let path = all[run].0.threads[thread].path.display();
+                let path = runs[run].processes[process].record.threads[thread].path.display();
                 anyhow::bail!(Unreadable(format!("{path}: {error}")));
             }
         }
@@ -240,14 +341,23 @@ impl Merge<'_> {
             _ => Ending::Whole,
         };
         writer.end_thread(ending)?;
-        Ok((counts, rebuilt.left_untold()))
+        if rebuilt.left_untold() > 0 {
+            written.missing.push(format!(
+                "{} times, a handler of a signal jumped out of what it interrupted: what that did \
+                 last is missing; trace with --strategy log",
+                rebuilt.left_untold()
+            ));
+        }
+        Ok(written)
     }
 
-    /// Writes what is rebuilt.
-    fn copy<'t>(
+    /// Writes what is rebuilt, of a fork from where `is_own` says that it is its own.
+    /// Frames are counted from `bottom`, or from the lowest that a fork came back to.
+    fn copy(
         &self,
-        rebuilt: &mut Rebuild<'t, Log<'_>>,
-        above: u32,
+        rebuilt: &mut Rebuild<'_, Log<'_>>,
+        is_own: impl Fn() -> bool,
+        mut bottom: u32,
         writer: &mut Writer<WholeFile>,
     ) -> anyhow::Result<()> {
         let icfg = &self.graph.icfg;
@@ -266,9 +376,10 @@ impl Merge<'_> {
         while let Some(node) = rebuilt.next() {
             let node = node.map_err(|error| self.explain(error))?;
             let (place, enters) = nodes[node.position()];
-            if place != u32::MAX {
-                let depth = (rebuilt.depth() as u32).saturating_sub(above).max(1);
-                writer.push(Step { place, depth, enters })?;
+            if place != u32::MAX && is_own() {
+                let depth = rebuilt.depth() as u32;
+                bottom = bottom.min(depth);
+                writer.push(Step { place, depth: depth - bottom + 1, enters })?;
             }
         }
         Ok(())

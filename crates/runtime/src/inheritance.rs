@@ -1,0 +1,75 @@
+//! How far a thread's log was when the thread forked.
+//!
+//! What a fork's child does begins in the middle of what its parent did. The child's
+//! log says where ([`ThreadHeader::forked_at`]): a handler that the C library calls
+//! before it forks notes how many slots were taken, in memory that the child inherits,
+//! and the child's first event takes the note. A child that has logged nothing is, to
+//! its own children, as if it were its parent.
+//!
+//! Of handlers of the program itself, those that run before a fork run before this one,
+//! which is registered earlier. A fork that goes around the C library finds no note,
+//! since the note is taken back behind each fork; nor does one by a thread that is not
+//! the first of its process.
+//!
+//! [`ThreadHeader::forked_at`]: backtrail_abi::log::ThreadHeader::forked_at
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::fork::{self, Handlers};
+use crate::thread::State;
+
+/// What a child inherits.
+static NOTE: AtomicU32 = AtomicU32::new(0);
+
+/// Nonzero: this instance's handlers are registered.
+static REGISTERED: AtomicU32 = AtomicU32::new(0);
+
+/// Registers this instance's handlers. Called while its module is loaded.
+pub(crate) fn register_handlers() {
+    if REGISTERED.swap(1, Ordering::Relaxed) == 0 {
+        fork::register(&Handlers { before, after_in_parent, after_in_child });
+    }
+}
+
+/// The note, for a child that begins to log.
+pub(crate) fn take() -> u32 {
+    NOTE.swap(0, Ordering::Relaxed)
+}
+
+/// The calling thread's state.
+fn state() -> Option<&'static State> {
+    let slot: *const AtomicPtr<State>;
+    // SAFETY: the address of a variable in thread storage of this module.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + __backtrail_thread@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) slot,
+            options(nostack, readonly),
+        );
+    }
+    // SAFETY: as above.
+    State::at(unsafe { &*slot })
+}
+
+/// The C library lets no two threads fork at the same time.
+extern "C" fn before() {
+    match state() {
+        // As its parent was.
+        Some(state) if state.is_wiped() => {}
+        Some(state) => {
+            let slots = state.slots_of_first().and_then(|it| u32::try_from(it + 1).ok());
+            NOTE.store(slots.unwrap_or(0), Ordering::Relaxed);
+        }
+        None => NOTE.store(0, Ordering::Relaxed),
+    }
+}
+
+extern "C" fn after_in_parent() {
+    if state().is_none_or(|state| !state.is_wiped()) {
+        NOTE.store(0, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn after_in_child() {}
