@@ -2,9 +2,9 @@
 //!
 //! Of graphs and programs that are random, executions are recorded under plans and
 //! rebuilt, by the tests of `trace`, which take their number. Then programs run:
-//! fixtures, those that csmith writes, and real ones ([`programs`]), traced by every
-//! strategy, kind of witness, limit and number of runs ([`ways`]), and by a log of every
-//! block ([`comparison`]). It goes part by part, and what was found becomes
+//! fixtures, those that csmith writes, and real ones (`programs`), traced by every
+//! strategy, kind of witness, limit and number of runs (`ways`), and by a log of every
+//! block (`comparison`). It goes part by part, and what was found becomes
 //! `docs/trace-truth.md`. A part in which something is wrong does not stop the others,
 //! and the page says what it is.
 
@@ -61,7 +61,7 @@ pub struct Options {
     #[arg(long, default_value_t = 100_000)]
     count: u64,
     /// How many programs by csmith
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 40)]
     programs: u64,
     /// Make again what has been made with the same tool
     #[arg(long)]

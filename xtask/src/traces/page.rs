@@ -87,7 +87,8 @@ impl Page {
              in a run, where that takes more runs. Larger ones are traced as real programs are, with \
              a limit of {RANDOM_LIMIT}; random ones in {WAYS_OF_RANDOM} of these ways each, in turns. Lua is built with a fixed seed of its hashes, without its cache of strings \
              and without hashes of addresses, on which its way would depend \
-             ([`subject.rs`](../xtask/src/bench/profile/subject.rs)). The ways of real programs:\n\n",
+             ([`subject.rs`](../xtask/src/bench/profile/subject.rs)). Of grep, `stackvma.c` is left \
+             out: it reads the list of mappings, in which logs are. The ways of real programs:\n\n",
             ways::all().len()
         );
         for (real, _) in &self.real {

@@ -48,7 +48,7 @@ pub const FIXTURES: [Fixture; 12] = [
     fixture("trace/pointers.c", "-O1", &[], "calls and jumps by pointers, callbacks"),
     fixture("trace/signals.c", "-O1", &[], "handlers of signals that it raises"),
     fixture("trace/threads.c", "-O1", &[], "threads"),
-    fixture("trace/unwinding.cc", "-O2", &[], "exceptions"),
+    larger(fixture("trace/unwinding.cc", "-O2", &[], "exceptions")),
     fixture("trace/loops.c", "-O0", &["7"], "loops that are counted"),
     fixture("trace/vfork.c", "-O1", &[], "children in the frames of their parent"),
     fixture("trace/endings.c", "-O1", &["exit"], "an end in the middle"),
@@ -80,7 +80,7 @@ impl Fixture {
         }
         command::output(compile.env("BACKTRAIL_CACHE", folder.join("cache")))?;
         let arguments = self.arguments.iter().map(|it| it.to_string()).collect();
-        let subject = Subject { tool, folder, executable, arguments, input: None };
+        let subject = Subject { tool, folder, executable, arguments, input: None, varies: None };
         subject.compare(self.name(), &self.ways())?.context("the log of a fixture is too long")
     }
 }
@@ -114,7 +114,7 @@ pub fn compare_random(tool: &Path, folder: &Path, seed: u64) -> Result<Option<Fo
         return Ok(None);
     }
     let arguments = Vec::new();
-    let subject = Subject { tool, folder, executable, arguments, input: None };
+    let subject = Subject { tool, folder, executable, arguments, input: None, varies: None };
     subject.compare(&format!("seed {seed}"), &ways::in_turns(RANDOM_LIMIT, seed, WAYS_OF_RANDOM))
 }
 
@@ -129,6 +129,7 @@ pub struct Real {
 enum Size {
     Large { limit: &'static str },
     Largest,
+    Huge,
 }
 
 const SED: &[&str] =
@@ -139,15 +140,10 @@ pub const REAL: [Real; 7] = [
     real("bzip2", &["-c"], Input::Mixed(2, 30_000), Size::Large { limit: "200" }),
     real("gzip", &["-9nc"], Input::Mixed(2, 60_000), Size::Large { limit: "400" }),
     real("sed", SED, Input::Text(2, 6_000), Size::Large { limit: "1000" }),
-    real(
-        "grep",
-        &["-nE", r"\b([a-z])[a-z]*\1\b|[0-9]{3,}"],
-        Input::Text(2, 6_000),
-        Size::Large { limit: "1000" },
-    ),
-    real("flex", &["-t", "INPUT"], Input::Scanner(2, 20, 3), Size::Large { limit: "1000" }),
+    real("grep", &["-nE", r"\b([a-z])[a-z]*\1\b|[0-9]{3,}"], Input::Text(2, 6_000), Size::Largest),
+    real("flex", &["-t", "INPUT"], Input::Scanner(2, 20, 3), Size::Largest),
     real("lua5.4", &["INPUT", "1", "2"], Input::Lua, Size::Largest),
-    real("sqlite3", &["-batch", ":memory:"], Input::Sql(2, 200), Size::Largest),
+    real("sqlite3", &["-batch", ":memory:"], Input::Sql(2, 200), Size::Huge),
 ];
 
 const fn real(
@@ -165,7 +161,13 @@ impl Real {
         match self.size {
             Size::Large { limit } => ways::of_large(limit),
             Size::Largest => ways::of_largest(),
+            Size::Huge => ways::of_huge(),
         }
+    }
+
+    /// A file of it whose code looks at how memory is mapped: logs are mapped, too.
+    pub fn varies(&self) -> Option<&'static str> {
+        (self.name == "grep").then_some("stackvma.c")
     }
 
     /// What it is run with.
@@ -177,7 +179,14 @@ impl Real {
     pub fn compare(&self, workshop: &Workshop, folder: &Path) -> Result<Found> {
         let (executable, version) = carried(workshop, subject(self.name)?)?;
         let (arguments, input): (_, Option<PathBuf>) = inputs(&self.work, &folder.join("input"))?;
-        let subject = Subject { tool: &workshop.tool, folder, executable, arguments, input };
+        let subject = Subject {
+            tool: &workshop.tool,
+            folder,
+            executable,
+            arguments,
+            input,
+            varies: self.varies(),
+        };
         let found = subject.compare(&format!("{} {version}", self.name), &self.ways())?;
         found.with_context(|| format!("the log of {} is too long", self.name))
     }

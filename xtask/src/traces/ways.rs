@@ -57,6 +57,12 @@ pub fn of_largest() -> Vec<Way> {
     of_large("").into_iter().take(6).collect()
 }
 
+/// For a program of tens of thousands of blocks: one run by each kind, and two runs.
+pub fn of_huge() -> Vec<Way> {
+    let of_large = of_large("");
+    [0, 1, 4].map(|it| of_large[it].clone()).into()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
