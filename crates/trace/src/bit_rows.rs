@@ -6,6 +6,7 @@
 //! of a hundred thousand places does not need a square of that.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// Numbers from 64 times the first on, as bits.
 pub(crate) type Word = (u32, u64);
@@ -22,12 +23,55 @@ impl BitRows {
         Self { rows: vec![Vec::new(); rows] }
     }
 
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     pub fn row(&self, row: usize) -> &[Word] {
         &self.rows[row]
     }
 
     pub fn row_mut(&mut self, row: usize) -> &mut Vec<Word> {
         &mut self.rows[row]
+    }
+}
+
+/// Sets, by number, that do not change any more: those that are equal are kept once.
+#[derive(Debug, Clone)]
+pub(crate) struct FixedRows {
+    /// By row: which of the sets.
+    sets: Vec<u32>,
+    /// By set: where its words end.
+    ends: Vec<u32>,
+    words: Vec<Word>,
+}
+
+impl FixedRows {
+    pub fn new(rows: BitRows) -> Self {
+        let mut fixed = Self { sets: Vec::new(), ends: Vec::new(), words: Vec::new() };
+        let mut known: HashMap<Vec<Word>, u32> = HashMap::new();
+        fixed.sets = rows
+            .rows
+            .into_iter()
+            .map(|row| {
+                *known.entry(row).or_insert_with_key(|row| {
+                    fixed.words.extend_from_slice(row);
+                    fixed.ends.push(fixed.words.len() as u32);
+                    (fixed.ends.len() - 1) as u32
+                })
+            })
+            .collect();
+        fixed
+    }
+
+    pub fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    pub fn row(&self, row: usize) -> &[Word] {
+        let set = self.sets[row] as usize;
+        let start = set.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.words[start as usize..self.ends[set] as usize]
     }
 }
 
@@ -210,6 +254,12 @@ mod tests {
                 assert_eq!(share_at_most(&a, &b, bit), shared.iter().all(|&it| it == bit));
                 assert_eq!(contains(&a, bit), one.contains(&bit));
             }
+            let mut rows = BitRows::new(4);
+            for (row, set) in [(0, &a), (2, &b), (3, &a)] {
+                rows.row_mut(row).clone_from(set);
+            }
+            let fixed = FixedRows::new(rows);
+            assert_eq!([0, 1, 2, 3].map(|row| fixed.row(row)), [&a[..], &[], &b, &a]);
             assert_eq!(unite(&mut a, &b), !other.is_subset(&one));
             let mut all: BTreeSet<usize> = &one | &other;
             assert!(ones(&a).eq(all.iter().copied()));

@@ -22,31 +22,43 @@
 //!
 //! Leaving frames leads to a landing, all of which are witnesses.
 //!
+//! Nodes that call the same routines, which pointers may lead to, share what is
+//! inside these (`icfg/fans.rs`). Sets are kept by node and by routine, those
+//! of ways are put together from them when they are asked for: a program has a
+//! million ways, and most are never looked at.
+//!
 //! Cost: each set grows at most once per witness; a pass over a node costs what its
 //! ways see.
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use backtrail_graph::Index;
 use fixedbitset::FixedBitSet;
 
-use crate::bit_rows::{self, BitRows, Word};
+use crate::agenda::Agenda;
+use crate::bit_rows::{self, BitRows, FixedRows, Word};
 use crate::distribution::{Profile, Witness};
-use crate::icfg::{Icfg, Node, Routine, Way, WayKind};
+use crate::icfg::{Fan, Icfg, Node, Place, Routine, Way, WayKind};
 
 /// The first witnesses of every way, for one profile.
 #[derive(Debug, Clone)]
 pub struct FirstWitnesses {
-    /// Bits: the witnesses, then END. By way.
-    rows: BitRows,
-    witnesses: usize,
+    onward: Arc<[(WayKind, Routine)]>,
+    profile: Profile,
+    /// By way: whether it is a witness itself.
+    observed: FixedBitSet,
+    /// Bits: the witnesses, then END. By node.
+    nodes: FixedRows,
     /// By routine: what its entry sees within the activation; bits: the
     /// witnesses, then END, then PASS.
-    within: BitRows,
+    within: FixedRows,
     /// By routine: what follows at its return. Bits as above, never PASS.
-    after: BitRows,
-    /// By way: whether its activation can return without a witness.
+    after: FixedRows,
+    /// By node: whether its activation can return without a witness.
     passes: FixedBitSet,
+    /// What follows where frames are left.
+    landings: Vec<Word>,
     /// Whether there is a way on which the run can end without a witness.
     ends: bool,
 }
@@ -59,15 +71,79 @@ impl FirstWitnesses {
 
     /// The bit that stands for the end of the run.
     pub(crate) fn end(&self) -> usize {
-        self.witnesses
+        self.profile.places().len()
     }
 
     pub(crate) fn pass(&self) -> usize {
-        self.witnesses + 1
+        self.end() + 1
     }
 
-    pub(crate) fn row(&self, way: Way) -> &[Word] {
-        self.rows.row(way.position())
+    fn node(&self, node: Node) -> &[Word] {
+        self.nodes.row(node.position())
+    }
+
+    /// The witness on a way itself.
+    fn on(&self, way: Way) -> Option<Witness> {
+        if !self.observed.contains(way.position()) {
+            return None;
+        }
+        self.profile.witness(Place::new(self.nodes.len() + way.position()))
+    }
+
+    pub(crate) fn row(&self, way: Way) -> Cow<'_, [Word]> {
+        let only = |bit: usize| {
+            let mut row = Vec::new();
+            bit_rows::insert(&mut row, bit);
+            Cow::Owned(row)
+        };
+        if let Some(witness) = self.on(way) {
+            return only(witness.position());
+        }
+        let then = |inside: &[Word], next: &[Word]| {
+            let mut row = inside.to_vec();
+            bit_rows::remove(&mut row, self.pass());
+            bit_rows::unite(&mut row, next);
+            Cow::Owned(row)
+        };
+        let (kind, routine) = self.onward[way.position()];
+        let passes = |callee| bit_rows::contains(self.within(callee), self.pass());
+        match kind {
+            WayKind::Step(to) => Cow::Borrowed(self.node(to)),
+            WayKind::Call { callee, back } if passes(callee) => {
+                then(self.within(callee), self.node(back))
+            }
+            WayKind::Tail(callee) if passes(callee) => {
+                then(self.within(callee), self.after(routine))
+            }
+            WayKind::Call { callee, .. } | WayKind::Tail(callee) => {
+                Cow::Borrowed(self.within(callee))
+            }
+            WayKind::Return => Cow::Borrowed(self.after(routine)),
+            WayKind::Leave => Cow::Borrowed(&self.landings),
+            WayKind::End => only(self.end()),
+        }
+    }
+
+    /// Whether `bit` is in the row of `way`.
+    fn sees(&self, way: Way, bit: usize) -> bool {
+        if let Some(witness) = self.on(way) {
+            return witness.position() == bit;
+        }
+        let (kind, routine) = self.onward[way.position()];
+        let has = |row: &[Word]| bit_rows::contains(row, bit);
+        let passes = |callee| bit_rows::contains(self.within(callee), self.pass());
+        match kind {
+            WayKind::Step(to) => has(self.node(to)),
+            WayKind::Call { callee, back } => {
+                has(self.within(callee)) || (passes(callee) && has(self.node(back)))
+            }
+            WayKind::Tail(callee) => {
+                has(self.within(callee)) || (passes(callee) && has(self.after(routine)))
+            }
+            WayKind::Return => has(self.after(routine)),
+            WayKind::Leave => has(&self.landings),
+            WayKind::End => bit == self.end(),
+        }
     }
 
     /// What the entry of `routine` sees within the activation, with PASS.
@@ -82,7 +158,19 @@ impl FirstWitnesses {
 
     /// Whether the activation can return without a witness when `way` is taken.
     pub(crate) fn can_return(&self, way: Way) -> bool {
-        self.passes.contains(way.position())
+        if self.on(way).is_some() {
+            return false;
+        }
+        let passes = |callee| bit_rows::contains(self.within(callee), self.pass());
+        match self.onward[way.position()].0 {
+            WayKind::Step(to) => self.passes.contains(to.position()),
+            WayKind::Call { callee, back } => {
+                passes(callee) && self.passes.contains(back.position())
+            }
+            WayKind::Tail(callee) => passes(callee),
+            WayKind::Return => true,
+            WayKind::Leave | WayKind::End => false,
+        }
     }
 
     /// Whether the run can end without a witness after any way at all.
@@ -92,28 +180,27 @@ impl FirstWitnesses {
 
     /// Whether `witness` can be the next one when `way` is taken.
     pub fn contains(&self, way: Way, witness: Witness) -> bool {
-        witness.position() < self.witnesses && bit_rows::contains(self.row(way), witness.position())
+        witness.position() < self.end() && self.sees(way, witness.position())
     }
 
     /// Whether the run can end without a witness when `way` is taken.
     pub fn can_end(&self, way: Way) -> bool {
-        bit_rows::contains(self.row(way), self.end())
+        self.sees(way, self.end())
     }
 
-    /// The witnesses that can be next when `way` is taken.
-    pub fn witnesses(&self, way: Way) -> impl Iterator<Item = Witness> + '_ {
-        let end = self.end();
-        bit_rows::ones(self.row(way)).filter(move |&bit| bit < end).map(Witness::new)
+    /// Whether there is something to meet when `way` is taken, if it is the end.
+    pub(crate) fn meets_anything(&self, way: Way) -> bool {
+        !self.row(way).is_empty()
     }
 
     /// Whether no witness, nor the end, can be next on both ways.
     pub fn are_disjoint(&self, one: Way, other: Way) -> bool {
-        bit_rows::are_disjoint(self.row(one), self.row(other))
+        bit_rows::are_disjoint(&self.row(one), &self.row(other))
     }
 
     /// Whether nothing but the end can be next on both ways.
     pub fn share_at_most_the_end(&self, one: Way, other: Way) -> bool {
-        bit_rows::share_at_most(self.row(one), self.row(other), self.end())
+        bit_rows::share_at_most(&self.row(one), &self.row(other), self.end())
     }
 }
 
@@ -124,6 +211,8 @@ struct Computation<'a> {
     witness_at: Vec<u32>,
     /// By node, within the activation.
     nodes: BitRows,
+    /// By fan: what its callees see within their activations.
+    fans: BitRows,
     landings: Vec<Word>,
 }
 
@@ -141,7 +230,8 @@ impl<'a> Computation<'a> {
             let witness = witness_at[icfg.place_of_node(landing).position()];
             bit_rows::insert(&mut landings, witness as usize);
         }
-        Self { icfg, profile, witness_at, nodes, landings }
+        let fans = BitRows::new(icfg.fans().len());
+        Self { icfg, profile, witness_at, nodes, fans, landings }
     }
 
     fn end(&self) -> usize {
@@ -189,77 +279,143 @@ impl<'a> Computation<'a> {
         }
     }
 
+    /// Adds to `set` what the ways of `node` see, whose callees are those of `fan`.
+    fn add_fan(&self, node: Node, fan: Fan, set: &mut Vec<Word>) {
+        let mut back = None;
+        for way in self.icfg.ways_of(node) {
+            match self.icfg.ways()[way].kind {
+                WayKind::Call { back: to, .. } => back = Some(to),
+                _ => self.add_way(way, set),
+            }
+        }
+        let had_pass = bit_rows::contains(set, self.pass());
+        let inside = self.fans.row(fan.position());
+        bit_rows::unite(set, inside);
+        if !had_pass {
+            bit_rows::remove(set, self.pass());
+        }
+        if let Some(back) = back.filter(|_| bit_rows::contains(inside, self.pass())) {
+            bit_rows::unite(set, self.nodes.row(back.position()));
+        }
+    }
+
+    /// Whether a call of the node is a witness itself, so that its callees count one by
+    /// one.
+    fn has_observed_calls(&self, node: Node) -> bool {
+        self.icfg.ways_of(node).any(|way| {
+            let is_call = matches!(self.icfg.ways()[way].kind, WayKind::Call { .. });
+            is_call && self.witness_at[self.icfg.place_of_way(way).position()] != NONE
+        })
+    }
+
     /// Within activations.
     fn solve_nodes(&mut self) {
-        let nodes = self.icfg.nodes().len();
-        // Later nodes tend to follow earlier ones: begin at the end.
-        let mut waiting: VecDeque<Node> = (0..nodes).rev().map(Node::new).collect();
-        let mut is_waiting = vec![true; nodes];
+        let icfg = self.icfg;
+        let nodes = icfg.nodes().len();
+        // By node: whether it is looked at with its fan.
+        let mut in_fan = FixedBitSet::with_capacity(nodes);
+        for (_, data) in icfg.fans().iter() {
+            let whole = data.nodes.iter().filter(|it| !self.has_observed_calls(it.0));
+            in_fan.extend(whole.map(|it| it.0.position()));
+        }
+        let order = icfg.order();
+        let mut agenda = Agenda::full(nodes);
         let mut set = Vec::new();
-        while let Some(node) = waiting.pop_front() {
-            is_waiting[node.position()] = false;
+        while let Some(node) = agenda.take().map(|rank| order.nodes[rank]) {
             set.clear();
-            let witness = self.witness_at[self.icfg.place_of_node(node).position()];
+            let witness = self.witness_at[icfg.place_of_node(node).position()];
             if witness != NONE {
                 bit_rows::insert(&mut set, witness as usize);
             } else {
-                if self.icfg.is_stop(node) {
+                if icfg.is_stop(node) {
                     bit_rows::insert(&mut set, self.end());
                 }
-                for way in self.icfg.ways_of(node) {
-                    self.add_way(way, &mut set);
+                match icfg.fans().of(node).filter(|_| in_fan.contains(node.position())) {
+                    Some(fan) => self.add_fan(node, fan, &mut set),
+                    None => icfg.ways_of(node).for_each(|way| self.add_way(way, &mut set)),
                 }
             }
-            if bit_rows::unite(self.nodes.row_mut(node.position()), &set) {
-                for &dependent in self.icfg.dependents(node) {
-                    if !std::mem::replace(&mut is_waiting[dependent.position()], true) {
-                        waiting.push_back(dependent);
-                    }
-                }
+            if !bit_rows::unite(self.nodes.row_mut(node.position()), &set) {
+                continue;
+            }
+            let mut wake = |node: Node| agenda.wake(order.rank_of_node[node.position()] as usize);
+            icfg.dependents(node).iter().copied().for_each(&mut wake);
+            let routine = icfg.nodes()[node].routine;
+            if icfg.routines()[routine].entry != node {
+                continue;
+            }
+            for &fan in icfg.fans().of_callee(routine) {
+                let row = self.fans.row_mut(fan.position());
+                let grows = bit_rows::unite(row, self.nodes.row(node.position()));
+                let nodes = icfg.fans().get(fan).nodes.iter().map(|it| it.0);
+                nodes.filter(|it| grows || !in_fan.contains(it.position())).for_each(&mut wake);
             }
         }
     }
 
-    /// At returns.
+    /// At returns, by routine.
     fn solve_returns(&self) -> BitRows {
         let icfg = self.icfg;
         let count = icfg.routines().len();
-        let mut after = BitRows::new(count);
-        // Who calls a routine such that its return is the caller's, too.
-        let mut follows: Vec<Vec<Routine>> = vec![Vec::new(); count];
+        // A fan is like a routine here, which its callees return to.
+        let mut after = BitRows::new(count + icfg.fans().len());
+        // Who calls what such that the return of the latter is the caller's, too.
+        let mut follows: Vec<Vec<u32>> = vec![Vec::new(); after.len()];
+        let mut come_back = |callee: usize, from: Node, back: Node| {
+            let row = self.nodes.row(back.position());
+            bit_rows::unite(after.row_mut(callee), row);
+            bit_rows::remove(after.row_mut(callee), self.pass());
+            if bit_rows::contains(row, self.pass()) {
+                follows[icfg.nodes()[from].routine.position()].push(callee as u32);
+            }
+        };
         for (routine, data) in icfg.routines().iter() {
             for &way in &data.callers {
                 let way = icfg.ways()[way];
-                let caller = icfg.nodes()[way.from].routine;
-                let passes = match way.kind {
-                    WayKind::Call { back, .. } => {
-                        let row = self.nodes.row(back.position());
-                        bit_rows::unite(after.row_mut(routine.position()), row);
-                        bit_rows::contains(row, self.pass())
-                    }
-                    _ => true,
-                };
-                if passes {
-                    follows[caller.position()].push(routine);
+                if let WayKind::Call { back, .. } = way.kind
+                    && !icfg.fans().contains(way.from)
+                {
+                    come_back(routine.position(), way.from, back);
                 }
             }
-            bit_rows::remove(after.row_mut(routine.position()), self.pass());
+        }
+        for (fan, data) in icfg.fans().iter() {
+            for &(node, back) in data.nodes.iter().filter(|it| icfg.is_reachable(it.0)) {
+                come_back(count + fan.position(), node, back);
+            }
+        }
+        for (routine, data) in icfg.routines().iter() {
+            for &way in &data.callers {
+                let way = icfg.ways()[way];
+                if !matches!(way.kind, WayKind::Call { .. }) {
+                    let caller = icfg.nodes()[way.from].routine;
+                    follows[caller.position()].push(routine.position() as u32);
+                }
+            }
+        }
+        for (fan, data) in icfg.fans().iter() {
+            let callees = data.callees.iter().map(|it| it.position() as u32);
+            follows[count + fan.position()].extend(callees);
         }
         for &root in icfg.roots() {
             bit_rows::insert(after.row_mut(root.position()), self.end());
         }
-        let mut waiting: VecDeque<Routine> = icfg.routines().indices().collect();
-        let mut is_waiting = vec![true; count];
-        while let Some(caller) = waiting.pop_front() {
-            is_waiting[caller.position()] = false;
-            let row = after.row(caller.position()).to_vec();
-            for &routine in &follows[caller.position()] {
-                if bit_rows::unite(after.row_mut(routine.position()), &row)
-                    && !std::mem::replace(&mut is_waiting[routine.position()], true)
-                {
-                    waiting.push_back(routine);
+        // What callers return to comes before what their callees do.
+        let (order, last) = (icfg.order(), after.len().saturating_sub(1));
+        for callees in &mut follows {
+            callees.sort_unstable();
+            callees.dedup();
+        }
+        let mut agenda = Agenda::full(after.len());
+        while let Some(rank) = agenda.take() {
+            let caller = order.routines[last - rank] as usize;
+            let row = std::mem::take(after.row_mut(caller));
+            for &callee in follows[caller].iter().filter(|&&callee| callee as usize != caller) {
+                if bit_rows::unite(after.row_mut(callee as usize), &row) {
+                    agenda.wake(last - order.rank_of_routine[callee as usize] as usize);
                 }
             }
+            *after.row_mut(caller) = row;
         }
         after
     }
@@ -268,24 +424,41 @@ impl<'a> Computation<'a> {
         self.solve_nodes();
         let after = self.solve_returns();
         let icfg = self.icfg;
-        let mut rows = BitRows::new(icfg.ways().len());
-        let mut passes = FixedBitSet::with_capacity(icfg.ways().len());
-        let mut ends = false;
-        for (way, data) in icfg.ways().iter() {
-            let row = rows.row_mut(way.position());
-            self.add_way(way, row);
-            if bit_rows::contains(row, self.pass()) {
-                bit_rows::remove(row, self.pass());
-                let routine = icfg.nodes()[data.from].routine;
-                bit_rows::unite(row, after.row(routine.position()));
-                passes.insert(way.position());
-            }
-            ends |= bit_rows::contains(row, self.end());
-        }
         let mut within = BitRows::new(icfg.routines().len());
         for routine in icfg.routines().indices() {
             within.row_mut(routine.position()).extend_from_slice(self.entry_row(routine));
         }
-        FirstWitnesses { rows, witnesses: self.end(), within, after, passes, ends }
+        let (end, pass) = (self.end(), self.pass());
+        let mut nodes = self.nodes;
+        let mut passes = FixedBitSet::with_capacity(icfg.nodes().len());
+        for (node, data) in icfg.nodes().iter() {
+            let row = nodes.row_mut(node.position());
+            if bit_rows::contains(row, pass) {
+                bit_rows::remove(row, pass);
+                bit_rows::unite(row, after.row(data.routine.position()));
+                passes.insert(node.position());
+            }
+        }
+        let mut firsts = FirstWitnesses {
+            onward: Arc::clone(icfg.onward()),
+            profile: self.profile.clone(),
+            observed: (0..icfg.ways().len())
+                .filter(|&way| self.witness_at[icfg.nodes().len() + way] != NONE)
+                .collect(),
+            nodes: FixedRows::new(nodes),
+            within: FixedRows::new(within),
+            after: FixedRows::new(after),
+            passes,
+            landings: self.landings,
+            ends: false,
+        };
+        let can_end = |node: Node| {
+            bit_rows::contains(firsts.node(node), end)
+                // What follows a witness is not what follows its node.
+                || (self.witness_at[icfg.place_of_node(node).position()] != NONE
+                    && icfg.ways_of(node).any(|way| firsts.can_end(way)))
+        };
+        firsts.ends = icfg.nodes().indices().any(can_end);
+        firsts
     }
 }

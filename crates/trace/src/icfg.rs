@@ -36,13 +36,19 @@
 //! stops at a landing can count frames by unwinding.
 
 mod endless;
+mod fans;
 pub mod from_program;
+mod order;
+
+use std::sync::Arc;
 
 use backtrail_graph::{Index, IndexMap, define_index};
 
 pub use backtrail_analysis::unseen;
 
 use crate::Error;
+pub(crate) use fans::{Fan, Fans};
+pub(crate) use order::Order;
 
 define_index!(
     /// A function that is seen.
@@ -148,8 +154,12 @@ pub struct Icfg {
     reachable: Vec<bool>,
     /// Where runs that do not end by themselves count as ending.
     stops: Vec<bool>,
-    /// By node: the nodes whose first witnesses depend on its own.
+    /// By node: the nodes whose first witnesses depend on its own, but through fans.
     dependents: Vec<Vec<Node>>,
+    fans: Fans,
+    order: Order,
+    /// By way: what follows, and whose it is.
+    onward: Arc<[(WayKind, Routine)]>,
 }
 
 impl Icfg {
@@ -239,6 +249,19 @@ impl Icfg {
         &self.dependents[node.position()]
     }
 
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
+    }
+
+    pub(crate) fn fans(&self) -> &Fans {
+        &self.fans
+    }
+
+    /// By way: what follows, and the routine it is in.
+    pub(crate) fn onward(&self) -> &Arc<[(WayKind, Routine)]> {
+        &self.onward
+    }
+
     /// Whether a call comes back to the node that makes it: unseen code calls.
     pub fn is_callback(&self, way: Way) -> bool {
         let data = self.ways[way];
@@ -320,6 +343,7 @@ impl Builder {
                 callers: Vec::new(),
             });
         }
+        let fans = Fans::new(&ways_by_node, routines.len());
         let mut nodes = IndexMap::<Node, NodeData>::new();
         let mut ways = IndexMap::<Way, WayData>::new();
         let mut dependents = vec![Vec::new(); self.nodes.len()];
@@ -344,7 +368,9 @@ impl Builder {
                         return wrong(format!("{from} calls {callee}, which is not there"));
                     }
                     routines[callee].callers.push(way);
-                    dependents[routines[callee].entry.position()].push(from);
+                    if !fans.contains(from) {
+                        dependents[routines[callee].entry.position()].push(from);
+                    }
                 }
             }
             nodes.push(NodeData { routine, role, landing, ways: (first, ways.len() as u32) });
@@ -356,8 +382,21 @@ impl Builder {
         let landings = nodes.indices().filter(|&node| nodes[node].landing).collect();
         let roots = self.roots;
         let (reachable, stops) = (Vec::new(), vec![false; nodes.len()]);
-        let mut icfg =
-            Icfg { routines, nodes, ways, roots, landings, reachable, stops, dependents };
+        let order = Order::new(&routines, &nodes, &ways, &fans);
+        let onward = ways.values().map(|way| (way.kind, nodes[way.from].routine)).collect();
+        let mut icfg = Icfg {
+            routines,
+            nodes,
+            ways,
+            roots,
+            landings,
+            reachable,
+            stops,
+            dependents,
+            fans,
+            order,
+            onward,
+        };
         icfg.find_reachable();
         for node in endless::find_stops(&icfg) {
             icfg.stops[node.position()] = true;

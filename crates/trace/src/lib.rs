@@ -68,6 +68,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod bit_rows;
 pub mod block_log;
 pub mod call_tree;
@@ -185,6 +186,12 @@ pub enum Error {
         needed: usize,
         /// How many there may be.
         limit: usize,
+    },
+    /// A plan that takes too many executions.
+    #[error("this limit takes more than {most} executions: give a higher limit")]
+    Executions {
+        /// How many there may be.
+        most: usize,
     },
     /// A log of witnesses with a gap, or with something between a landing and its
     /// depth.

@@ -23,6 +23,15 @@
 //! and both sets are {END}. That cannot be so in all profiles, or both would come to
 //! the end unseen.
 //!
+//! Where a routine is active several times at once, the same holds for passages that
+//! come back *in the same activation*, of ways of which there are such: what follows
+//! such a passage is what follows the other way there, whoever the callers are, so
+//! in a profile where it meets no witness its set includes the other's. A witness
+//! may then be in several passages, of activations within each other. But each
+//! activation is called in one passage of the innermost activation around it, so all
+//! but as many passages as there are activations have none within, and these do not
+//! overlap; and one in each activation does not come back.
+//!
 //! So the pairs of *B* are dealt out to profiles; a profile that has the ways
 //! `Q_k` is hit at least `Σ_{i ∈ Q_k} c(i) − E` times, since passages do not
 //! overlap, and a way that was taken comes back but for the last time in each
@@ -54,20 +63,40 @@ use backtrail_graph::{Components, Digraph, Index};
 
 use crate::distribution::{Costs, Profile};
 use crate::first_witness::FirstWitnesses;
-use crate::icfg::{Icfg, Node, Role, Routine, WayKind};
+use crate::icfg::{Icfg, Node, Role, Routine, Way, WayKind};
 use crate::{folding, obstacle_packing};
 
 /// The least that the worst of `runs` runs can cost.
 pub fn lower_bound(icfg: &Icfg, costs: &Costs, runs: usize) -> u64 {
-    let runs = runs.max(1) as u64;
-    let choices = find_choices(icfg, costs);
-    let by_predicate = choices.iter().map(|ways| least_load(ways, runs)).max().unwrap_or(0);
-    let together =
-        obstacle_packing::least_weight(icfg, costs).max(folding::least_weight(icfg, costs));
-    by_predicate.max(together.div_ceil(runs))
+    LowerBound::new(icfg, costs).of_runs(runs)
+}
+
+/// What is known of the least cost, for any number of runs.
+#[derive(Debug, Clone)]
+pub struct LowerBound {
+    choices: Vec<Choices>,
+    /// What all runs take together.
+    together: u64,
+}
+
+impl LowerBound {
+    /// Computes it.
+    pub fn new(icfg: &Icfg, costs: &Costs) -> Self {
+        let (packed, folded) =
+            (obstacle_packing::least_weight(icfg, costs), folding::least_weight(icfg, costs));
+        Self { choices: find_choices(icfg, costs), together: packed.max(folded) }
+    }
+
+    /// The least that the worst of `runs` runs can cost.
+    pub fn of_runs(&self, runs: usize) -> u64 {
+        let runs = runs.max(1) as u64;
+        let by_predicate = self.choices.iter().map(|ways| least_load(ways, runs)).max();
+        by_predicate.unwrap_or(0).max(self.together.div_ceil(runs))
+    }
 }
 
 /// The ways of a predicate that the run comes back from.
+#[derive(Debug, Clone)]
 struct Choices {
     counts: Vec<u64>,
     /// How often it does not, at most.
@@ -111,7 +140,8 @@ fn thread_count(icfg: &Icfg, costs: &Costs) -> u64 {
     1 + others.iter().map(|&root| entries(root)).sum::<u64>()
 }
 
-/// All predicates, with those of their ways whose weights are counts.
+/// All predicates, with those of their ways whose weights are counts: those that come
+/// back in whatever activation, and those that do in the same one.
 fn find_choices(icfg: &Icfg, costs: &Costs) -> Vec<Choices> {
     let recursive = recursive_routines(icfg);
     let ends = thread_count(icfg, costs);
@@ -119,18 +149,27 @@ fn find_choices(icfg: &Icfg, costs: &Costs) -> Vec<Choices> {
     let firsts = FirstWitnesses::new(icfg, &forced);
     let is_block = |node: Node| icfg.nodes()[node].role != Role::Hub;
     let choices = |node: Node| {
-        let is_recursive = recursive[icfg.nodes()[node].routine.position()];
-        let counts = icfg.ways_of(node).filter_map(|way| {
-            let count = costs.weight(icfg.place_of_way(way));
-            let is_counted =
-                matches!(icfg.ways()[way].kind, WayKind::Step(to) if is_block(to)) && count > 0;
-            let comes_back = !firsts.can_end(way) || (!is_recursive && count > ends);
-            (is_counted && comes_back).then_some(count)
-        });
-        let counts: Vec<u64> = counts.collect();
-        (counts.len() > 1).then_some(Choices { counts, ends })
+        let routine = icfg.nodes()[node].routine;
+        let is_recursive = recursive[routine.position()];
+        let counted: Vec<(Way, u64)> = icfg
+            .ways_of(node)
+            .filter(|&way| matches!(icfg.ways()[way].kind, WayKind::Step(to) if is_block(to)))
+            .map(|way| (way, costs.weight(icfg.place_of_way(way))))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let of = |comes_back: &dyn Fn(Way, u64) -> bool, ends: u64| {
+            let ways = counted.iter().filter(|(way, count)| comes_back(*way, *count));
+            Choices { counts: ways.map(|(_, count)| *count).collect(), ends }
+        };
+        let anywhere =
+            of(&|way, count| !firsts.can_end(way) || (!is_recursive && count > ends), ends);
+        // What was taken more often than the routine was entered came back.
+        let active = costs.weight(icfg.place_of_node(icfg.routines()[routine].entry));
+        let unpaid = if is_recursive { active.saturating_mul(2) } else { active };
+        [anywhere, of(&|_, count| count > active, unpaid)]
     };
-    icfg.predicates().filter(|&node| is_block(node)).filter_map(choices).collect()
+    let found = icfg.predicates().filter(|&node| is_block(node)).flat_map(choices);
+    found.filter(|it| it.counts.len() > 1).collect()
 }
 
 /// The least load of the worst run that tells these ways apart.

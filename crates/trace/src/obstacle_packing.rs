@@ -271,11 +271,19 @@ impl<'a> Packing<'a> {
         let mut total = 0;
         let node = self.icfg.ways()[ways[0]].from;
         let routine = self.icfg.nodes()[node].routine;
-        for (number, &one) in ways.iter().enumerate() {
-            for &other in &ways[number + 1..] {
+        // What was reached from each way, until an obstacle is taken.
+        let mut known: Vec<Option<Reached>> = ways.iter().map(|_| None).collect();
+        for one in 0..ways.len() {
+            for other in one + 1..ways.len() {
                 loop {
-                    let from_one = self.search_from_way(routine, one);
-                    let from_other = self.search_from_way(routine, other);
+                    for way in [one, other] {
+                        if known[way].is_none() {
+                            known[way] = Some(self.search_from_way(routine, ways[way]));
+                        }
+                    }
+                    let (Some(from_one), Some(from_other)) = (&known[one], &known[other]) else {
+                        break;
+                    };
                     // Of the nearest join, the paths have nothing in common.
                     let joins = from_one.by.iter().zip(&from_other.by).enumerate();
                     let distance = joins.filter_map(|(at, pair)| match pair {
@@ -283,13 +291,14 @@ impl<'a> Packing<'a> {
                         _ => None,
                     });
                     let Some((_, join)) = distance.min() else { break };
-                    let mut places = self.places_to(routine, &from_one, join, false);
-                    places.extend(self.places_to(routine, &from_other, join, false));
+                    let mut places = self.places_to(routine, from_one, join, false);
+                    places.extend(self.places_to(routine, from_other, join, false));
                     let worth = self.take(places);
                     total += worth;
                     if worth == 0 {
                         break;
                     }
+                    known.iter_mut().for_each(|it| *it = None);
                 }
             }
         }

@@ -8,6 +8,10 @@
 //! computed from those it has (`separation`). With a limit of witnesses
 //! per profile, a run is several profiles, each of them an execution of its own.
 //!
+//! Where an execution was counted, what it never passes is observed in every run, which
+//! costs nothing. Programs of which more is passed than can be looked at pair by pair
+//! are distributed by routine, by what spanning trees say of each (`witness_tree`).
+//!
 //! Then the plan is verified with first witnesses computed anew, and where two
 //! ways are still alike, repaired. At last witnesses that are not needed are
 //! taken out, the most expensive first, as far as [`Options::trials`] allows.
@@ -18,12 +22,14 @@
 //! predicate stands for all diamonds that fork there into these two and all
 //! cycles through them, and the condition on paths is about pairs anyway.
 
+use std::sync::Arc;
+
 use backtrail_graph::{Components, Digraph, Index};
 use fixedbitset::FixedBitSet;
 
 use crate::Error;
 use crate::distribution::{Costs, Profile};
-use crate::icfg::{Icfg, Node, Place, Routine, WayKind};
+use crate::icfg::{Icfg, Node, Place, Role, Routine, Way, WayKind};
 use crate::realizability::{Analysis, Conflict, Trial, pairs};
 use crate::separation::{Draft, separate, witnesses_of_ways};
 use crate::witness_tree;
@@ -54,6 +60,27 @@ pub enum Kind {
     Nodes,
 }
 
+impl Kind {
+    /// The rule for what can be observed.
+    fn of(icfg: &Icfg, costs: &Costs) -> Self {
+        let is_edge = |way: Way| {
+            let data = icfg.ways()[way];
+            let is_block = |node: Node| matches!(icfg.nodes()[node].role, Role::Block(_));
+            matches!(data.kind, WayKind::Step(to) if is_block(to) && is_block(data.from))
+                && costs.is_observable(icfg.place_of_way(way))
+        };
+        if icfg.ways().indices().any(is_edge) { Self::Edges } else { Self::Nodes }
+    }
+
+    /// The first draft of a routine.
+    fn witnesses_of(self, icfg: &Icfg, costs: &Costs, routine: Routine) -> Vec<Place> {
+        match self {
+            Kind::Edges => witness_tree::edge_witnesses_of(icfg, costs, routine),
+            Kind::Nodes => witness_tree::node_witnesses_of(icfg, costs, routine),
+        }
+    }
+}
+
 /// How to distribute.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -67,6 +94,12 @@ pub struct Options {
     /// not plainly needed. Each costs as much as computing first witnesses.
     pub trials: usize,
 }
+
+/// More executions than this are not planned.
+const MOST_PROFILES: usize = 2_000;
+
+/// With a limit: how many of the newest profiles that have room a job may go to.
+const OPEN_PROFILES: usize = 8;
 
 /// A distribution over runs, verified.
 #[derive(Debug, Clone)]
@@ -94,8 +127,13 @@ impl Plan {
     }
 }
 
-/// Graphs with more nodes are not planned twice.
-const LARGE: usize = 30_000;
+/// More predicates that are passed than this are not looked at pair by pair.
+const LARGE: usize = 10_000;
+
+fn is_large(icfg: &Icfg, costs: &Costs) -> bool {
+    let is_passed = |node: &Node| costs.weight(icfg.place_of_node(*node)) > 0;
+    icfg.predicates().filter(is_passed).nth(LARGE).is_some()
+}
 
 /// The plan of one run without a limit: the cheapest of the drafts there are,
 /// which is what plans of several runs are compared with.
@@ -105,16 +143,9 @@ pub fn plan_single_run(
     kind: Kind,
     trials: usize,
 ) -> Result<Plan, Error> {
-    let tree = match kind {
-        Kind::Edges => witness_tree::edge_witnesses(icfg, costs),
-        Kind::Nodes => witness_tree::node_witnesses(icfg, costs),
-    };
     let options = Options { runs: 1, strategy: Strategy::Fine, limit: None, trials };
-    let mut by_tree = Planner::new(icfg, costs, options);
-    by_tree.drafts[0].chosen.extend(tree.into_iter().map(Index::position));
-    let by_tree = by_tree.finish()?;
-    // Pair by pair takes too long there.
-    if icfg.nodes().len() > LARGE {
+    let by_tree = distribute_routines(icfg, costs, kind, options)?;
+    if is_large(icfg, costs) {
         return Ok(by_tree);
     }
     let by_cuts = distribute(icfg, costs, options)?;
@@ -124,10 +155,37 @@ pub fn plan_single_run(
 
 /// Distributes over runs.
 pub fn distribute(icfg: &Icfg, costs: &Costs, options: Options) -> Result<Plan, Error> {
+    if options.limit.is_none() && is_large(icfg, costs) {
+        return distribute_routines(icfg, costs, Kind::of(icfg, costs), options);
+    }
     let mut planner = Planner::new(icfg, costs, options);
+    if options.limit.is_none() {
+        planner.add_what_is_free();
+    }
     let decided = planner.analysis();
     for job in jobs(icfg, costs, options.strategy, &|node| decided.is_decided_by_one(node)) {
         planner.assign(&job)?;
+    }
+    planner.finish()
+}
+
+/// Puts what spanning trees say of each routine, heaviest first, into the run that has
+/// least so far; what is missing is repaired. This takes no time pair by pair.
+fn distribute_routines(
+    icfg: &Icfg,
+    costs: &Costs,
+    kind: Kind,
+    options: Options,
+) -> Result<Plan, Error> {
+    let mut planner = Planner::new(icfg, costs, options);
+    let routines = icfg.routines().indices();
+    let witnesses = routines.map(|routine| kind.witnesses_of(icfg, costs, routine));
+    let mut jobs: Vec<(u64, Vec<Place>)> =
+        witnesses.map(|places| (planner.cost(&places), places)).collect();
+    jobs.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+    for (_, places) in jobs {
+        let least = (0..planner.loads.len()).min_by_key(|&run| planner.loads[run]).unwrap_or(0);
+        planner.add(least, places);
     }
     planner.finish()
 }
@@ -241,13 +299,26 @@ impl<'a> Planner<'a> {
         let mut planner =
             Self { icfg, costs, options, drafts, runs: (0..runs).collect(), loads, empty };
         if options.limit.is_none() && !costs.seeds().is_empty() {
-            let chosen = &planner.drafts[0].chosen;
-            let is_new = |place: &Place| !chosen.contains(place.position());
+            let is_new = |place: &Place| !planner.drafts[0].contains(*place);
             let seeds: Vec<Place> = costs.seeds().iter().copied().filter(is_new).collect();
             planner.add(0, seeds);
             planner.drafts[0].refresh(icfg);
         }
         planner
+    }
+
+    /// What spanning trees say, as far as it is never passed, in every run: so nothing
+    /// has to be looked for there.
+    fn add_what_is_free(&mut self) {
+        let (icfg, costs) = (self.icfg, self.costs);
+        let kind = Kind::of(icfg, costs);
+        let is_free = |place: &Place| costs.weight(*place) == 0;
+        for routine in icfg.routines().indices() {
+            for place in kind.witnesses_of(icfg, costs, routine).into_iter().filter(is_free) {
+                self.drafts.iter_mut().for_each(|draft| _ = draft.insert(place));
+            }
+        }
+        self.drafts.iter_mut().for_each(|draft| _ = draft.refresh(icfg));
     }
 
     fn cost(&self, places: &[Place]) -> u64 {
@@ -270,18 +341,20 @@ impl<'a> Planner<'a> {
     /// Puts a job into the run where it is cheapest.
     fn assign(&mut self, job: &[Conflict]) -> Result<(), Error> {
         let mut best: Option<(u128, usize, Vec<Place>)> = None;
-        for number in 0..self.drafts.len() {
-            let draft = &self.drafts[number];
-            if self.room(draft) == 0 {
-                continue;
-            }
-            let added = separate(self.icfg, self.costs, draft, job);
+        let has_room = |&number: &usize| self.room(&self.drafts[number]) > 0;
+        let open: Vec<usize> = match self.options.limit {
+            None => (0..self.drafts.len()).collect(),
+            Some(_) => (0..self.drafts.len()).rev().filter(has_room).take(OPEN_PROFILES).collect(),
+        };
+        for number in open {
+            let room = self.room(&self.drafts[number]);
+            let added = separate(self.icfg, self.costs, &mut self.drafts[number], job);
             // What is told apart already costs nothing anywhere.
             if added.is_empty() {
                 return Ok(());
             }
             let rise = Self::rise(self.loads[self.runs[number]], self.cost(&added));
-            if added.len() <= self.room(draft) && best.as_ref().is_none_or(|best| rise < best.0) {
+            if added.len() <= room && best.as_ref().is_none_or(|best| rise < best.0) {
                 best = Some((rise, number, added));
             }
         }
@@ -289,10 +362,10 @@ impl<'a> Planner<'a> {
             self.add(number, added);
             return Ok(());
         }
-        let added = separate(self.icfg, self.costs, &self.empty, job);
+        let added = separate(self.icfg, self.costs, &mut self.empty, job);
         let limit = self.options.limit.unwrap_or(usize::MAX);
         if added.len() <= limit {
-            let number = self.open_profile();
+            let number = self.open_profile()?;
             self.add(number, added);
             return Ok(());
         }
@@ -304,17 +377,23 @@ impl<'a> Planner<'a> {
     }
 
     /// Another profile for the least loaded run.
-    fn open_profile(&mut self) -> usize {
+    fn open_profile(&mut self) -> Result<usize, Error> {
+        if self.drafts.len() >= MOST_PROFILES {
+            return Err(Error::Executions { most: MOST_PROFILES });
+        }
         let least = (0..self.loads.len()).min_by_key(|&run| self.loads[run]).unwrap_or(0);
         self.loads[least] += self.empty.cost(self.costs);
         self.drafts.push(self.empty.clone());
         self.runs.push(least);
-        self.drafts.len() - 1
+        Ok(self.drafts.len() - 1)
     }
 
     fn add(&mut self, draft: usize, places: Vec<Place>) {
-        self.loads[self.runs[draft]] += self.cost(&places);
-        self.drafts[draft].chosen.extend(places.into_iter().map(Index::position));
+        for place in places {
+            if self.drafts[draft].insert(place) {
+                self.loads[self.runs[draft]] += self.costs.weight(place);
+            }
+        }
     }
 
     fn profiles(&self) -> Vec<Profile> {
@@ -322,7 +401,7 @@ impl<'a> Planner<'a> {
     }
 
     fn analysis(&self) -> Analysis<'a> {
-        let firsts = self.drafts.iter().map(|draft| draft.firsts.clone()).collect();
+        let firsts = self.drafts.iter().map(|draft| Arc::clone(&draft.firsts)).collect();
         Analysis::of_firsts(self.icfg, firsts, &self.profiles())
     }
 
@@ -368,7 +447,7 @@ impl<'a> Planner<'a> {
         let wanted: Vec<Place> =
             witnesses_of_ways(self.icfg, self.costs, conflict).into_iter().flatten().collect();
         let missing = |draft: &Draft| -> Vec<Place> {
-            let is_missing = |place: &&Place| !draft.chosen.contains(place.position());
+            let is_missing = |place: &&Place| !draft.contains(**place);
             wanted.iter().filter(is_missing).copied().collect()
         };
         let fitting = (0..self.drafts.len()).filter_map(|number| {
@@ -384,7 +463,7 @@ impl<'a> Planner<'a> {
                 if added.len() > limit {
                     return Err(Error::Limit { needed: added.len(), limit });
                 }
-                (self.open_profile(), added)
+                (self.open_profile()?, added)
             }
         };
         self.add(number, added);
@@ -397,11 +476,8 @@ impl<'a> Planner<'a> {
             self.costs.forced().iter().map(|place| place.position()).collect();
         let mut candidates: Vec<(u64, usize, Place)> = Vec::new();
         for (number, draft) in self.drafts.iter().enumerate() {
-            let places = draft.chosen.ones().filter(|&place| !forced.contains(place));
-            candidates.extend(places.map(|place| {
-                let place = Place::new(place);
-                (self.costs.weight(place), number, place)
-            }));
+            let places = draft.places().filter(|place| !forced.contains(place.position()));
+            candidates.extend(places.map(|place| (self.costs.weight(place), number, place)));
         }
         candidates.sort_by_key(|&(weight, ..)| std::cmp::Reverse(weight));
         let mut profiles = self.profiles();
@@ -412,8 +488,8 @@ impl<'a> Planner<'a> {
             let Some(witness) = profiles[number].witness(place).filter(|_| left > 0) else {
                 continue;
             };
-            self.drafts[number].chosen.set(place.position(), false);
-            let fewer = Profile::new(icfg, self.drafts[number].chosen.ones().map(Place::new));
+            self.drafts[number].remove(place);
+            let fewer = Profile::new(icfg, self.drafts[number].places());
             let before = std::mem::replace(&mut profiles[number], fewer);
             let union = || {
                 let all = profiles.iter().flat_map(|profile| profile.places()).copied();
@@ -423,7 +499,7 @@ impl<'a> Planner<'a> {
                 Trial::TakenOut => left -= 1,
                 outcome => {
                     left -= usize::from(outcome == Trial::Missed);
-                    self.drafts[number].chosen.insert(place.position());
+                    self.drafts[number].insert(place);
                     profiles[number] = before;
                 }
             }

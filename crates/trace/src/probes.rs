@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 use backtrail_abi::UnitId;
 use backtrail_abi::log::{COUNT, DEPTHS, FIRST_BASE};
-use backtrail_graph::Index;
+use backtrail_graph::{Index, IndexMap};
 use backtrail_ir::program::{Object, Program};
 use backtrail_ir::{Block, Func, Function, Inst, Op, Tail};
 use backtrail_plan::block_log::left_out;
@@ -52,14 +52,20 @@ pub enum Kind {
 
 /// Where the places of a program's graph are in its code.
 pub struct ProbePlaces<'a, 'u> {
-    program: &'a Program<'u>,
     graph: &'a ProgramGraph,
+    /// By routine: the function, if it can have probes.
+    functions: IndexMap<Routine, Option<(Object, Func, &'u Function)>>,
 }
 
 impl<'a, 'u> ProbePlaces<'a, 'u> {
     /// Of the graph of this program.
-    pub fn new(program: &'a Program<'u>, graph: &'a ProgramGraph) -> Self {
-        Self { program, graph }
+    pub fn new(program: &Program<'u>, graph: &'a ProgramGraph) -> Self {
+        let function = |of: &Option<(Object, Func)>| {
+            let (object, func) = (*of)?;
+            let unit = program.unit(object)?;
+            left_out(unit, func).is_none().then(|| (object, func, &unit.functions[func]))
+        };
+        Self { graph, functions: graph.functions.values().map(function).collect() }
     }
 
     pub(crate) fn icfg(&self) -> &'a Icfg {
@@ -72,9 +78,7 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
     }
 
     pub(crate) fn function(&self, routine: Routine) -> Option<(Object, Func, &'u Function)> {
-        let (object, func) = self.graph.functions[routine]?;
-        let unit = self.program.unit(object)?;
-        left_out(unit, func).is_none().then(|| (object, func, &unit.functions[func]))
+        self.functions[routine]
     }
 
     /// Where a probe for `place` goes, if one can.
@@ -136,6 +140,14 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
         };
         let mut forced = Vec::new();
         let mut seeds = Vec::new();
+        let mut into_hubs: BTreeMap<Node, Vec<Place>> = BTreeMap::new();
+        for (way, data) in icfg.ways().iter() {
+            if let WayKind::Step(to) = data.kind
+                && icfg.nodes()[to].role == Role::Hub
+            {
+                into_hubs.entry(to).or_default().push(icfg.place_of_way(way));
+            }
+        }
         for (node, data) in icfg.nodes().iter().filter(|(node, _)| icfg.is_reachable(*node)) {
             let ways: Vec<Way> = icfg.ways_of(node).collect();
             let kinds = || ways.iter().map(|&way| icfg.ways()[way].kind);
@@ -145,9 +157,7 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
                 let is_turn = |to: Node| self.graph.turns.binary_search(&to).is_ok();
                 let returns = kinds().any(|kind| matches!(kind, WayKind::Step(to) if !is_turn(to)));
                 if ends && !returns {
-                    let into =
-                        icfg.ways().iter().filter(|(_, way)| way.kind == WayKind::Step(node));
-                    forced.extend(into.map(|(way, _)| icfg.place_of_way(way)));
+                    forced.extend(into_hubs.get(&node).into_iter().flatten());
                 }
             }
             if ways.len() > 1 {
@@ -179,9 +189,9 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
         let turns = self.graph.turns.iter().filter(|&&turn| icfg.is_reachable(turn));
         forced.extend(turns.map(|&turn| icfg.place_of_node(turn)));
         forced.retain(|&place| self.code_place(place).is_some());
-        seeds.retain(|&place| observable(place));
         seeds.sort_unstable();
         seeds.dedup();
+        seeds.retain(|&place| observable(place));
         Costs::new(icfg, weights, observable, forced).with_seeds(seeds)
     }
 

@@ -19,6 +19,8 @@
 //! first witnesses of different profiles; that accepts distributions that cannot
 //! be put together. Whether a way leads back needs no case of its own here.
 
+use std::sync::Arc;
+
 use backtrail_graph::Index;
 
 use crate::bit_rows;
@@ -61,7 +63,7 @@ pub(crate) enum Trial {
 #[derive(Debug, Clone)]
 pub struct Analysis<'a> {
     icfg: &'a Icfg,
-    firsts: Vec<FirstWitnesses>,
+    firsts: Vec<Arc<FirstWitnesses>>,
     /// Those of all profiles taken together.
     union: FirstWitnesses,
 }
@@ -69,13 +71,14 @@ pub struct Analysis<'a> {
 impl<'a> Analysis<'a> {
     /// Computes the first witnesses of every profile.
     pub fn new(icfg: &'a Icfg, profiles: &[Profile]) -> Self {
-        let firsts = profiles.iter().map(|profile| FirstWitnesses::new(icfg, profile)).collect();
+        let firsts = profiles.iter().map(|profile| Arc::new(FirstWitnesses::new(icfg, profile)));
+        let firsts = firsts.collect();
         Self { icfg, firsts, union: Self::compute_union(icfg, profiles) }
     }
 
     pub(crate) fn of_firsts(
         icfg: &'a Icfg,
-        firsts: Vec<FirstWitnesses>,
+        firsts: Vec<Arc<FirstWitnesses>>,
         profiles: &[Profile],
     ) -> Self {
         Self { icfg, firsts, union: Self::compute_union(icfg, profiles) }
@@ -89,7 +92,7 @@ impl<'a> Analysis<'a> {
     /// Computes anew what depends on profile `changed`, which is new or another
     /// than it was.
     pub fn update(&mut self, profiles: &[Profile], changed: usize) {
-        let firsts = FirstWitnesses::new(self.icfg, &profiles[changed]);
+        let firsts = Arc::new(FirstWitnesses::new(self.icfg, &profiles[changed]));
         if changed == self.firsts.len() {
             self.firsts.push(firsts);
         } else {
@@ -117,9 +120,9 @@ impl<'a> Analysis<'a> {
         if self.is_needed(number, witness, place, &concerned) {
             return Trial::Needed;
         }
-        let firsts = FirstWitnesses::new(self.icfg, fewer);
+        let firsts = Arc::new(FirstWitnesses::new(self.icfg, fewer));
         let before = std::mem::replace(&mut self.firsts[number], firsts);
-        let counts_ends = self.firsts.iter().all(FirstWitnesses::can_end_anywhere);
+        let counts_ends = self.firsts.iter().all(|it| it.can_end_anywhere());
         let union_before = counts_ends.then(|| {
             let union = FirstWitnesses::new(self.icfg, &union());
             std::mem::replace(&mut self.union, union)
@@ -151,9 +154,10 @@ impl<'a> Analysis<'a> {
         // What follows in the same activation, and wherever it returns to.
         let (mut within, mut anywhere) = (Vec::new(), Vec::new());
         let mut follow = |way: Way| {
-            bit_rows::unite(&mut anywhere, firsts.row(way));
+            let row = firsts.row(way);
+            bit_rows::unite(&mut anywhere, &row);
             if !firsts.can_return(way) {
-                bit_rows::unite(&mut within, firsts.row(way));
+                bit_rows::unite(&mut within, &row);
             }
         };
         let node = match self.icfg.place(place) {
@@ -173,24 +177,24 @@ impl<'a> Analysis<'a> {
             let (with, without): (Vec<Way>, Vec<Way>) =
                 self.icfg.ways_of(node).partition(|&way| firsts.contains(way, witness));
             without.iter().any(|&other| {
-                !bit_rows::are_disjoint(next, firsts.row(other))
+                !bit_rows::are_disjoint(next, &firsts.row(other))
                     && with.iter().any(|&one| {
-                        let decides = |(it, firsts): (usize, &FirstWitnesses)| {
+                        let decides = |(it, firsts): (usize, &Arc<FirstWitnesses>)| {
                             it != number && firsts.are_disjoint(one, other)
                         };
                         !self.firsts.iter().enumerate().any(decides)
-                            && !self.firsts.iter().all(FirstWitnesses::can_end_anywhere)
+                            && !self.firsts.iter().all(|it| it.can_end_anywhere())
                     })
             })
         })
     }
 
     /// The first witnesses, by profile.
-    pub fn firsts(&self) -> &[FirstWitnesses] {
+    pub fn firsts(&self) -> &[Arc<FirstWitnesses>] {
         &self.firsts
     }
 
-    pub(crate) fn into_firsts(self) -> Vec<FirstWitnesses> {
+    pub(crate) fn into_firsts(self) -> Vec<Arc<FirstWitnesses>> {
         self.firsts
     }
 
@@ -202,7 +206,7 @@ impl<'a> Analysis<'a> {
 
     /// How two ways of one predicate are told apart, if they always are.
     pub fn decision(&self, one: Way, other: Way) -> Option<Decision> {
-        let decides = |firsts: &FirstWitnesses| firsts.are_disjoint(one, other);
+        let decides = |firsts: &Arc<FirstWitnesses>| firsts.are_disjoint(one, other);
         if let Some(profile) = self.firsts.iter().position(decides) {
             return Some(Decision::Profile(profile as u32));
         }
@@ -229,8 +233,9 @@ impl<'a> Analysis<'a> {
         self.firsts.iter().any(|firsts| {
             let mut seen = Vec::new();
             self.icfg.ways_of(node).all(|way| {
-                let is_apart = bit_rows::are_disjoint(&seen, firsts.row(way));
-                bit_rows::unite(&mut seen, firsts.row(way));
+                let row = firsts.row(way);
+                let is_apart = bit_rows::are_disjoint(&seen, &row);
+                bit_rows::unite(&mut seen, &row);
                 is_apart
             })
         })

@@ -20,7 +20,8 @@
 //!
 //! Cost: a search over the region and a cut, within one routine.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use backtrail_graph::Index;
 use backtrail_graph::min_cut::{Network, UNCUTTABLE};
@@ -36,10 +37,11 @@ use crate::realizability::Conflict;
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     /// Its witnesses now.
-    pub chosen: FixedBitSet,
+    chosen: FixedBitSet,
+    count: usize,
     /// As of when first witnesses were computed.
     pub known: Profile,
-    pub firsts: FirstWitnesses,
+    pub firsts: Arc<FirstWitnesses>,
 }
 
 impl Draft {
@@ -47,28 +49,50 @@ impl Draft {
     pub fn new(icfg: &Icfg, costs: &Costs) -> Self {
         let mut chosen = FixedBitSet::with_capacity(icfg.place_count());
         chosen.extend(costs.forced().iter().map(|place| place.position()));
+        let count = chosen.count_ones(..);
         let known = Profile::new(icfg, costs.forced().iter().copied());
-        let firsts = FirstWitnesses::new(icfg, &known);
-        Self { chosen, known, firsts }
+        let firsts = Arc::new(FirstWitnesses::new(icfg, &known));
+        Self { chosen, count, known, firsts }
     }
 
     /// Computes first witnesses anew; whether anything had changed.
     pub fn refresh(&mut self, icfg: &Icfg) -> bool {
-        let known = Profile::new(icfg, self.chosen.ones().map(Place::new));
+        let known = Profile::new(icfg, self.places());
         let changed = known != self.known;
         if changed {
-            self.firsts = FirstWitnesses::new(icfg, &known);
+            self.firsts = Arc::new(FirstWitnesses::new(icfg, &known));
             self.known = known;
         }
         changed
     }
 
+    /// How many witnesses there are.
     pub fn len(&self) -> usize {
-        self.chosen.count_ones(..)
+        self.count
+    }
+
+    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.chosen.ones().map(Place::new)
+    }
+
+    pub fn contains(&self, place: Place) -> bool {
+        self.chosen.contains(place.position())
+    }
+
+    /// Whether it was not there.
+    pub fn insert(&mut self, place: Place) -> bool {
+        let is_new = !self.chosen.put(place.position());
+        self.count += usize::from(is_new);
+        is_new
+    }
+
+    pub fn remove(&mut self, place: Place) {
+        self.count -= usize::from(self.contains(place));
+        self.chosen.set(place.position(), false);
     }
 
     pub fn cost(&self, costs: &Costs) -> u64 {
-        self.chosen.ones().map(|place| costs.weight(Place::new(place))).sum()
+        self.places().map(|place| costs.weight(place)).sum()
     }
 }
 
@@ -76,35 +100,42 @@ impl Draft {
 struct Region {
     /// Nodes passed, in the order they were found.
     nodes: Vec<Node>,
-    contains: HashSet<Node>,
+    contains: FixedBitSet,
     /// First witnesses known to [`Draft::firsts`], and END.
     hits: Vec<Word>,
     /// First witnesses chosen since.
     new_hits: BTreeSet<Place>,
 }
 
+impl Region {
+    fn has(&self, node: Node) -> bool {
+        self.contains.contains(node.position())
+    }
+}
+
 struct Separator<'a> {
     icfg: &'a Icfg,
     costs: &'a Costs,
-    draft: &'a Draft,
-    /// The draft's witnesses and those added here.
-    chosen: FixedBitSet,
+    /// With what is added here.
+    draft: &'a mut Draft,
     added: Vec<Place>,
 }
 
-/// The witnesses to add to `draft` so that the two ways are told apart.
+/// The witnesses to add to `draft`, which stays as it is, so that the two ways of each
+/// pair are told apart.
 pub(crate) fn separate(
     icfg: &Icfg,
     costs: &Costs,
-    draft: &Draft,
+    draft: &mut Draft,
     pairs: &[Conflict],
 ) -> Vec<Place> {
-    let chosen = draft.chosen.clone();
-    let mut separator = Separator { icfg, costs, draft, chosen, added: Vec::new() };
+    let mut separator = Separator { icfg, costs, draft, added: Vec::new() };
     for &pair in pairs {
         separator.separate(pair);
     }
-    separator.added
+    let added = separator.added;
+    added.iter().for_each(|&place| draft.remove(place));
+    added
 }
 
 /// The witnesses that tell the two ways apart whatever else there is.
@@ -126,7 +157,7 @@ pub(crate) fn witnesses_of_ways(icfg: &Icfg, costs: &Costs, pair: Conflict) -> [
 
 impl Separator<'_> {
     fn add(&mut self, place: Place) {
-        if !self.chosen.put(place.position()) {
+        if self.draft.insert(place) {
             self.added.push(place);
         }
     }
@@ -138,10 +169,10 @@ impl Separator<'_> {
         }
         let at = pair.node;
         for (way, region) in [(pair.one, &one), (pair.other, &other)] {
-            if region.contains.contains(&at) {
+            if region.has(at) {
                 // What was cut for the first may have cut the second.
                 let region = self.region(way);
-                if region.contains.contains(&at) {
+                if region.has(at) {
                     let cut = self.cut(way, &region, |node| node == pair.node, |_| false);
                     for place in cut.map(|(_, places)| places).unwrap_or_default() {
                         self.add(place);
@@ -153,12 +184,12 @@ impl Separator<'_> {
         if self.are_apart(&one, &other) {
             return;
         }
-        let leads_back = one.contains.contains(&at) || other.contains.contains(&at);
+        let leads_back = one.has(at) || other.has(at);
         let cuts =
             [(pair.one, &one, &other), (pair.other, &other, &one)].map(|(way, region, against)| {
                 let end = self.draft.firsts.end();
                 let shared = |node: Node| {
-                    against.contains.contains(&node)
+                    against.has(node)
                         || (self.icfg.is_stop(node) && bit_rows::contains(&against.hits, end))
                 };
                 let shared_way = |way: Way| !self.way_is_apart(way, against);
@@ -194,7 +225,7 @@ impl Separator<'_> {
     /// What `way` meets; the node it goes on at, if it meets nothing first.
     fn pass(&self, way: Way, region: &mut Region) -> Option<Node> {
         let place = self.icfg.place_of_way(way);
-        if self.chosen.contains(place.position()) {
+        if self.draft.contains(place) {
             self.hit(place, region);
             return None;
         }
@@ -209,7 +240,7 @@ impl Separator<'_> {
             WayKind::Step(to) => Some(to),
             WayKind::Call { callee, .. } | WayKind::Tail(callee) => {
                 let entry = self.icfg.place_of_node(self.icfg.routines()[callee].entry);
-                if self.chosen.contains(entry.position()) {
+                if self.draft.contains(entry) {
                     self.hit(entry, region);
                     return None;
                 }
@@ -242,7 +273,7 @@ impl Separator<'_> {
             }
         }?;
         let place = self.icfg.place_of_node(next);
-        if self.chosen.contains(place.position()) {
+        if self.draft.contains(place) {
             self.hit(place, region);
             return None;
         }
@@ -252,7 +283,7 @@ impl Separator<'_> {
     fn empty_region(&self) -> Region {
         Region {
             nodes: Vec::new(),
-            contains: HashSet::new(),
+            contains: FixedBitSet::new(),
             hits: Vec::new(),
             new_hits: BTreeSet::new(),
         }
@@ -260,9 +291,10 @@ impl Separator<'_> {
 
     fn region(&self, way: Way) -> Region {
         let mut region = self.empty_region();
+        region.contains = FixedBitSet::with_capacity(self.icfg.nodes().len());
         let mut waiting: Vec<Node> = self.pass(way, &mut region).into_iter().collect();
         while let Some(node) = waiting.pop() {
-            if !region.contains.insert(node) {
+            if region.contains.put(node.position()) {
                 continue;
             }
             region.nodes.push(node);
@@ -310,7 +342,7 @@ impl Separator<'_> {
         }
         let mut add_way = |way: Way, from: usize| {
             let place = self.icfg.place_of_way(way);
-            if self.chosen.contains(place.position()) {
+            if self.draft.contains(place) {
                 if shared_way(way) {
                     network.add(from, SINK, UNCUTTABLE);
                     places.push(place);

@@ -51,12 +51,6 @@ impl RoutineGraph {
     }
 }
 
-/// Edges, of all routines.
-pub fn edge_witnesses(icfg: &Icfg, costs: &Costs) -> Vec<Place> {
-    let routines = icfg.routines().indices();
-    routines.flat_map(|routine| edge_witnesses_of(icfg, costs, routine)).collect()
-}
-
 /// Edges, of one routine.
 pub fn edge_witnesses_of(icfg: &Icfg, costs: &Costs, routine: Routine) -> Vec<Place> {
     let graph = RoutineGraph::new(icfg, routine);
@@ -67,12 +61,6 @@ pub fn edge_witnesses_of(icfg: &Icfg, costs: &Costs, routine: Routine) -> Vec<Pl
     let tree = SpanningTree::new(&graph.flow, &weights, &[], &hidden);
     let chords = graph.flow.edges().filter(|&edge| !tree.contains(edge));
     chords.map(place).filter(|&place| costs.is_observable(place)).collect()
-}
-
-/// Nodes, of all routines.
-pub fn node_witnesses(icfg: &Icfg, costs: &Costs) -> Vec<Place> {
-    let routines = icfg.routines().indices();
-    routines.flat_map(|routine| node_witnesses_of(icfg, costs, routine)).collect()
 }
 
 /// Nodes, of one routine.

@@ -39,8 +39,14 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
     /// How long plans for several runs may be computed, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     patience: u32,
+    /// Only plans for several runs; nothing is timed
+    #[arg(long, conflicts_with = "only_runs")]
+    only_plans: bool,
+    /// Only the run that observes everything
+    #[arg(long)]
+    only_runs: bool,
 }
 
 /// What was measured of one program.
@@ -50,10 +56,23 @@ pub struct Row {
     pub name: String,
     /// Which version of the package.
     pub version: String,
-    /// What one run takes.
-    pub single: Single,
-    /// What several runs take, if it was computed in time.
+    /// What one run takes, if it was measured.
+    pub single: Option<Single>,
+    /// What several runs take, as far as it was computed in time.
     pub several: Option<Several>,
+}
+
+/// What is measured at once, and kept.
+trait Part: Serialize + serde::de::DeserializeOwned {
+    const NAME: &'static str;
+}
+
+impl Part for Single {
+    const NAME: &'static str = "one";
+}
+
+impl Part for Several {
+    const NAME: &'static str = "several";
 }
 
 /// One run that observes all that is needed.
@@ -88,8 +107,21 @@ pub struct Several {
     pub single: (u64, u64),
     /// What strategies reach.
     pub shares: Vec<Share>,
-    /// By limit: executions, and the share of the worst.
-    pub limits: Vec<(u64, u64, f64)>,
+    /// By limit: what it takes.
+    pub limits: Vec<(u64, Limited)>,
+    /// Whether time did not suffice for all of it.
+    pub is_cut: bool,
+}
+
+/// What a limit of witnesses in an execution takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Limited {
+    /// So many executions, and the share of the worst.
+    Fits(u64, f64),
+    /// More executions than are planned.
+    MoreThan(u64),
+    /// Two ways of some predicate cannot be told apart with so few.
+    DoesNotFit,
 }
 
 /// Hits of the worst run, as shares of the hits of one run that observes all.
@@ -128,23 +160,25 @@ pub fn run(options: &Options) -> Result<()> {
     let workshop = corpus::workshop(None, "profile-")?;
     let mut failures = Vec::new();
     for subject in SUBJECTS.iter().filter(|subject| is_chosen(subject.name)) {
-        if kept(&workshop, subject)?.is_some() && !options.again {
-            continue;
-        }
-        terminal::heading(subject.name);
-        match measure(&workshop, subject, options) {
-            Ok(row) => keep(&workshop, subject, &row)?,
-            Err(error) => {
-                terminal::error(&error);
-                failures.push(subject.name);
-            }
+        if let Err(error) = measure(&workshop, subject, options) {
+            terminal::error(&error);
+            failures.push(subject.name);
         }
     }
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for subject in SUBJECTS {
-        match kept(&workshop, subject)? {
-            Some(row) => rows.push(row),
-            None => missing.push(subject.name),
+        let single = kept::<Single>(&workshop, subject)?;
+        let several = kept::<Several>(&workshop, subject)?;
+        if single.is_none() {
+            missing.push(format!("{} in one run", subject.name));
+        }
+        if several.is_none() {
+            missing.push(format!("{} in several", subject.name));
+        }
+        let version = single.as_ref().map(|it| &it.0).or(several.as_ref().map(|it| &it.0));
+        if let Some(version) = version.cloned() {
+            let (single, several) = (single.map(|it| it.1), several.map(|it| it.1));
+            rows.push(Row { name: subject.name.to_owned(), version, single, several });
         }
     }
     println!("{}", report::terminal(&rows));
@@ -156,14 +190,28 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn measure(workshop: &Workshop, subject: &Subject, options: &Options) -> Result<Row> {
+fn measure(workshop: &Workshop, subject: &Subject, options: &Options) -> Result<()> {
+    let needs_single =
+        !options.only_plans && (options.again || kept::<Single>(workshop, subject)?.is_none());
+    let needs_several =
+        !options.only_runs && (options.again || kept::<Several>(workshop, subject)?.is_none());
+    if !needs_single && !needs_several {
+        return Ok(());
+    }
+    terminal::heading(subject.name);
     let bench = Bench::new(workshop, subject.name)?;
     let (carried, version) = variant::carried(workshop, subject)?;
-    println!("one run");
-    let single = measure_single(workshop, &bench, &carried, subject, options.rounds)?;
-    println!("plans for several runs");
-    let several = plan_several(workshop, &bench, &carried, subject, options.patience)?;
-    Ok(Row { name: subject.name.to_owned(), version, single, several })
+    if needs_several {
+        println!("plans for several runs");
+        let several = plan_several(workshop, &bench, &carried, subject, options.patience)?;
+        keep(workshop, subject, &version, &several)?;
+    }
+    if needs_single {
+        println!("one run");
+        let single = measure_single(workshop, &bench, &carried, subject, options.rounds)?;
+        keep(workshop, subject, &version, &single)?;
+    }
+    Ok(())
 }
 
 fn measure_single(
@@ -210,13 +258,13 @@ fn measure_single(
     println!("{rounds} rounds");
     let (mut seconds, mut kernel) = ((f64::INFINITY, f64::INFINITY), f64::INFINITY);
     for _ in 0..rounds {
-        let usage = bench.run(carried, &subject.training)?.usage;
+        let usage = bench.run(carried, &subject.timed)?.usage;
         seconds.0 = (usage.user + usage.kernel).min(seconds.0);
         // Logs are packed by another process, whose time is not the program's.
         let _ = std::fs::remove_dir_all(bench.records());
         let mut run = workshop.backtrail();
         run.arg("run").arg(&probed).arg("--");
-        let (_, said) = bench.run_and_listen(&run, &subject.training)?;
+        let (_, said) = bench.run_and_listen(&run, &subject.timed)?;
         let (user, system) = taken(&said).context("the run does not say what it took")?;
         if user + system < seconds.1 {
             (seconds.1, kernel) = (user + system, system);
@@ -278,7 +326,7 @@ fn plan_several(
     carried: &Path,
     subject: &Subject,
     patience: u32,
-) -> Result<Option<Several>> {
+) -> Result<Several> {
     let profile = bench.file("run.btprof");
     let mut command = workshop.backtrail();
     command.args(["profile", "--quiet", "-o"]).arg(&profile).arg(carried).arg("--");
@@ -288,12 +336,11 @@ fn plan_several(
     costs.arg(patience.to_string()).arg(tool.get_program());
     costs.args(["trace", "--costs", "--weights"]).arg(&profile).arg(carried);
     let output = costs.output()?;
-    if output.status.code() == Some(124) {
-        return Ok(None);
-    }
-    ensure!(output.status.success(), "{} fails", command::shown(&costs));
+    let is_cut = output.status.code() == Some(124);
+    ensure!(is_cut || output.status.success(), "{} fails", command::shown(&costs));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(Some(read_costs(&text).with_context(|| format!("odd costs: {text}"))?))
+    let several = read_costs(&text).with_context(|| format!("odd costs: {text}"))?;
+    Ok(Several { is_cut, ..several })
 }
 
 /// What `backtrail trace --costs` prints.
@@ -318,7 +365,14 @@ fn read_costs(text: &str) -> Option<Several> {
             ["limit", limit, executions, "executions,", .., share, "of", "single)"] => {
                 let limit = number(limit.trim_end_matches(':'))?;
                 let share = share.trim_start_matches('(').parse().ok()?;
-                several.limits.push((limit, number(executions)?, share));
+                several.limits.push((limit, Limited::Fits(number(executions)?, share)));
+            }
+            ["limit", limit, .., "more", "than", most, "executions:", _, _, _, _] => {
+                let limit = number(limit.trim_end_matches(':'))?;
+                several.limits.push((limit, Limited::MoreThan(number(most)?)));
+            }
+            ["limit", limit, ..] => {
+                several.limits.push((number(limit.trim_end_matches(':'))?, Limited::DoesNotFit));
             }
             _ => {}
         }
@@ -326,21 +380,28 @@ fn read_costs(text: &str) -> Option<Several> {
     (several.single.0 > 0).then_some(several)
 }
 
-fn keep(workshop: &Workshop, subject: &Subject, row: &Row) -> Result<()> {
+fn part_path<P: Part>(workshop: &Workshop, subject: &Subject) -> PathBuf {
     let folder = workshop.folder.join("trace-rows");
-    std::fs::create_dir_all(&folder)?;
-    let stamp = (workshop.tool_stamp()?, subject.stamp());
-    let text = serde_json::to_string_pretty(&(stamp, row))?;
-    Ok(std::fs::write(folder.join(format!("{}.json", subject.name)), text)?)
+    folder.join(format!("{}-{}.json", subject.name, P::NAME))
 }
 
-fn kept(workshop: &Workshop, subject: &Subject) -> Result<Option<Row>> {
-    let path = workshop.folder.join("trace-rows").join(format!("{}.json", subject.name));
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
-    let Ok((stamp, row)) = serde_json::from_str::<((String, String), Row)>(&text) else {
+fn keep<P: Part>(workshop: &Workshop, subject: &Subject, version: &str, part: &P) -> Result<()> {
+    let path = part_path::<P>(workshop, subject);
+    std::fs::create_dir_all(path.parent().context("a row has a folder")?)?;
+    let stamp = (workshop.tool_stamp()?, subject.stamp());
+    Ok(std::fs::write(path, serde_json::to_string_pretty(&(stamp, version, part))?)?)
+}
+
+/// The version of the program, and what was measured of it with this tool.
+fn kept<P: Part>(workshop: &Workshop, subject: &Subject) -> Result<Option<(String, P)>> {
+    let Ok(text) = std::fs::read_to_string(part_path::<P>(workshop, subject)) else {
         return Ok(None);
     };
-    Ok((stamp == (workshop.tool_stamp()?, subject.stamp())).then_some(row))
+    let Ok((stamp, version, part)) = serde_json::from_str::<((String, String), String, P)>(&text)
+    else {
+        return Ok(None);
+    };
+    Ok((stamp == (workshop.tool_stamp()?, subject.stamp())).then_some((version, part)))
 }
 
 #[cfg(test)]
@@ -370,12 +431,18 @@ mod tests {
                     2     fine        60,000           0.610       70,000     0.700       0.480\n\
                     2     grouped     50,000           0.510       90,000     0.900       0.480\n\
                     limit 5: 1,483 executions, the worst with 900 hits (0.180 of single)\n\
-                    limit 10: a limit that is too low\n";
+                    limit 10: a limit that is too low\n\
+                    limit 20: this limit takes more than 2000 executions: give a higher limit\n";
         let several = read_costs(text).unwrap();
         assert_eq!(several.single, (99_158, 136_984));
         assert_eq!(several.best(2), Some((0.51, 0.7, 0.48)));
         assert_eq!(several.best(3), None);
-        assert_eq!(several.limits, [(5, 1_483, 0.18)]);
+        let limits = [
+            (5, Limited::Fits(1_483, 0.18)),
+            (10, Limited::DoesNotFit),
+            (20, Limited::MoreThan(2_000)),
+        ];
+        assert_eq!(several.limits, limits);
         assert!(read_costs("").is_none());
     }
 }

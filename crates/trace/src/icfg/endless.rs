@@ -17,8 +17,7 @@ pub(super) fn find_stops(icfg: &Icfg) -> Vec<Node> {
     // Without witnesses there is nothing to meet but landings and the end.
     let firsts = FirstWitnesses::new(icfg, &Profile::new(icfg, []));
     let is_lost = |node: Node| {
-        let meets = |way| firsts.can_end(way) || firsts.witnesses(way).next().is_some();
-        icfg.is_reachable(node) && !icfg.ways_of(node).any(meets)
+        icfg.is_reachable(node) && !icfg.ways_of(node).any(|way| firsts.meets_anything(way))
     };
     let lost: Vec<bool> = icfg.nodes().indices().map(is_lost).collect();
     if !lost.contains(&true) {

@@ -5,6 +5,8 @@
 //! the way, for all ways but the one with the most first witnesses, and of that
 //! one a bit per witness. Other predicates ask each profile about each way.
 
+use std::sync::Arc;
+
 use backtrail_graph::Index;
 
 use super::Event;
@@ -86,7 +88,7 @@ pub struct Tables {
     hits: Vec<(u32, Witness)>,
     choosers: Vec<Chooser>,
     entries: Vec<Entry>,
-    firsts: Vec<FirstWitnesses>,
+    firsts: Vec<Arc<FirstWitnesses>>,
     ends_unseen: Vec<bool>,
     /// By predicate's chooser: its ways.
     choices: Vec<(u32, u32)>,
@@ -289,12 +291,13 @@ impl Choosers {
         let decides_all = |firsts: &FirstWitnesses| {
             let mut seen = Vec::new();
             ways.iter().all(|&way| {
-                let is_apart = bit_rows::are_disjoint(&seen, firsts.row(way));
-                bit_rows::unite(&mut seen, firsts.row(way));
+                let row = firsts.row(way);
+                let is_apart = bit_rows::are_disjoint(&seen, &row);
+                bit_rows::unite(&mut seen, &row);
                 is_apart
             })
         };
-        let size = |firsts: &FirstWitnesses, way: Way| bit_rows::count(firsts.row(way));
+        let size = |firsts: &FirstWitnesses, way: Way| bit_rows::count(&firsts.row(way));
         // Of the profiles that decide, the one with the smallest table.
         let found = analysis.firsts().iter().enumerate().filter(|(_, it)| decides_all(it));
         let found = found.min_by_key(|(_, firsts)| {
@@ -313,8 +316,8 @@ impl Choosers {
                     .iter()
                     .filter(|&&way| way != other || all <= SMALL_TABLE)
                     .flat_map(|&way| {
-                        let row = bit_rows::ones(firsts.row(way));
-                        row.map(move |bit| {
+                        let row: Vec<usize> = bit_rows::ones(&firsts.row(way)).collect();
+                        row.into_iter().map(move |bit| {
                             let witness = if bit == firsts.end() { END } else { bit as u32 };
                             Entry { witness, way: way.position() as u32 }
                         })

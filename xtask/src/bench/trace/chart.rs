@@ -21,11 +21,11 @@ pub fn svg(rows: &[Row]) -> String {
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"10\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
     );
-    let singles = rows.iter().map(|row| {
-        let single = &row.single;
+    let singles = rows.iter().filter_map(|row| {
+        let single = row.single.as_ref()?;
         let bits = 8.0 * single.bytes as f64 / single.blocks.max(1) as f64;
         let instructions = single.instructions.1 as f64 / single.instructions.0 as f64;
-        (&row.name[..], vec![single.seconds.1 / single.seconds.0, instructions, bits])
+        Some((&row.name[..], vec![single.seconds.1 / single.seconds.0, instructions, bits]))
     });
     let title = "one run: time, instructions (of the original's), bits per block";
     draw(&mut out, (title, 4.0, 1.6), 25, width, singles);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Row, Several, Single};
+use super::{Limited, Row, Several, Single};
 
 /// The strategies that are compared.
 const STRATEGIES: [&str; 3] = ["fine", "function", "grouped"];
@@ -25,6 +25,10 @@ fn bits(single: &Single, bytes: u64) -> f64 {
     8.0 * bytes as f64 / single.blocks.max(1) as f64
 }
 
+fn singles(rows: &[Row]) -> impl Iterator<Item = (&Row, &Single)> + Clone {
+    rows.iter().filter_map(|row| Some((row, row.single.as_ref()?)))
+}
+
 fn several(rows: &[Row]) -> impl Iterator<Item = (&Row, &Several)> {
     rows.iter().filter_map(|row| Some((row, row.several.as_ref()?)))
 }
@@ -38,8 +42,7 @@ fn over_bound(several: &Several, runs: u64) -> Option<f64> {
 /// For the terminal.
 pub fn terminal(rows: &[Row]) -> String {
     let mut out = String::from("one run: time of the original's, instructions, bits per block\n");
-    for row in rows {
-        let single = &row.single;
+    for (row, single) in singles(rows) {
         let bar = "█".repeat((10.0 * (time(single) - 1.0)).clamp(0.0, 40.0).round() as usize);
         let _ = writeln!(
             out,
@@ -62,7 +65,7 @@ pub fn terminal(rows: &[Row]) -> String {
 }
 
 /// The page.
-pub fn page(rows: &[Row], missing: &[&str]) -> String {
+pub fn page(rows: &[Row], missing: &[String]) -> String {
     let mut out = String::from(
         "# What a trace by probes costs\n\nThis page is written by\n\n```\ncargo xtask bench trace\n```\n\n\
          See [tracing.md](tracing.md) for what is measured here.\n\n",
@@ -72,7 +75,8 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
     }
     out.push_str(
         "![time and plans per program](bench-trace.svg)\n\n## One run\n\n\
-         Processor time (user and kernel) and instructions by callgrind of the run with probes, against the original; \
+         Processor time (user and kernel; runs of 1 to 3 seconds, the least of several in turns) and \
+         instructions by callgrind of the run with probes, against the original; \
          wanted is 1.6 times the time on average. *Hits*: witnesses passed; *words*: what was logged \
          for them, four bytes each. Bits per executed block: of the trace file, for which 1 is wanted; \
          of telling each block's successor with the least bits, knowing how often each follows \
@@ -81,7 +85,7 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
          | program | version | blocks | hits | words | time | in the kernel | instructions | bits per block | entropy | zstd |\n\
          | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
-    for Row { name, version, single, .. } in rows {
+    for (Row { name, version, .. }, single) in singles(rows) {
         let _ = writeln!(
             out,
             "| {name} | {version} | {} | {} | {} | {:.2} | {:.2} s of {:.2} s | {:.2} | {:.2} | {:.2} | {:.2} |",
@@ -97,7 +101,7 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
             bits(single, single.zstd),
         );
     }
-    let of = |value: fn(&Single) -> f64| average(rows.iter().map(|row| value(&row.single)));
+    let of = |value: fn(&Single) -> f64| average(singles(rows).map(|(_, single)| value(single)));
     let _ = writeln!(
         out,
         "| average | | | | | {:.2} | | {:.2} | {:.2} | {:.2} | {:.2} |",
@@ -122,36 +126,46 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
             for strategy in STRATEGIES {
                 let mut shares = several.shares.iter();
                 let share = shares.find(|it| it.runs == runs && it.strategy == strategy);
-                let _ = write!(out, "| {:.2} ", share.map_or(f64::NAN, |it| it.trained));
+                let share = share.map_or("?".to_owned(), |it| format!("{:.2}", it.trained));
+                let _ = write!(out, "| {share} ");
             }
-            let (_, guessed, bound) = several.best(runs).unwrap_or((f64::NAN, f64::NAN, f64::NAN));
-            let over = over_bound(several, runs).unwrap_or(f64::NAN);
-            let _ = writeln!(out, "| {guessed:.2} | {bound:.2} | {over:.2} |");
+            let _ = match (several.best(runs), over_bound(several, runs)) {
+                (Some((_, guessed, bound)), Some(over)) => {
+                    writeln!(out, "| {guessed:.2} | {bound:.2} | {over:.2} |")
+                }
+                _ => writeln!(out, "| ? | ? | ? |"),
+            };
         }
         let mean = average(several(rows).filter_map(|(_, it)| over_bound(it, runs)));
         let _ = writeln!(out, "| average | | | | | | {mean:.2} |");
     }
     out.push_str(
         "\n## With a limit\n\nAt most so many witnesses in an execution: how many executions it takes, and \
-         the hits of the worst as a share of those of one run without a limit.\n\n\
+         the hits of the worst as a share of those of one run without a limit. More than 2,000 are not planned.\n\n\
          | program | 5 | 10 | 20 | 30 | 50 |\n| --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for (row, several) in several(rows) {
         let _ = write!(out, "| {} ", row.name);
         for limit in [5, 10, 20, 30, 50] {
-            match several.limits.iter().find(|it| it.0 == limit) {
-                Some((_, executions, share)) => {
-                    let _ = write!(out, "| {executions}: {share:.2} ");
+            let _ = match several.limits.iter().find(|it| it.0 == limit) {
+                Some((_, Limited::Fits(executions, share))) => {
+                    write!(out, "| {executions}: {share:.2} ")
                 }
-                None => out.push_str("| does not fit "),
-            }
+                Some((_, Limited::MoreThan(most))) => write!(out, "| over {most} "),
+                Some((_, Limited::DoesNotFit)) => write!(out, "| does not fit "),
+                None => write!(out, "| ? "),
+            };
         }
         out.push_str("|\n");
     }
     let late: Vec<&str> =
-        rows.iter().filter(|row| row.several.is_none()).map(|row| &row.name[..]).collect();
+        several(rows).filter(|(_, it)| it.is_cut).map(|(row, _)| &row.name[..]).collect();
     if !late.is_empty() {
-        let _ = writeln!(out, "\nPlans that took too long to compute: {}.", late.join(", "));
+        let _ = writeln!(
+            out,
+            "\n`?`: took too long to compute (`--patience`), of {}.",
+            late.join(", ")
+        );
     }
     out
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use backtrail_trace::distribution::Costs;
 use backtrail_trace::icfg::Icfg;
-use backtrail_trace::lower_bound::lower_bound;
+use backtrail_trace::lower_bound::LowerBound;
 use backtrail_trace::planning::{Kind, Options, Strategy, distribute, plan_single_run};
 
 use crate::style::number;
@@ -33,8 +33,9 @@ pub fn print(icfg: &Icfg, real: &Costs, guessed: &Costs, kind: Kind) -> anyhow::
         out,
         "runs  strategy    trained          of single   guessed          of single   bound"
     )?;
+    let bounds = LowerBound::new(icfg, real);
     for runs in RUNS {
-        let bound = lower_bound(icfg, real, runs);
+        let bound = bounds.of_runs(runs);
         for (strategy, name) in [
             (Strategy::Fine, "fine"),
             (Strategy::Function, "function"),
