@@ -64,8 +64,8 @@ impl Program {
         assert!(strip.args(["-o", "shaved", "traced"]).status().unwrap().success());
     }
 
-    /// The executable of a variant. Their names are of one length: programs look at
-    /// their own, letter by letter.
+    /// The executable of a variant. Their names are of one length, for where a debugger
+    /// starts them by these.
     fn executable(&self, variant: &str) -> PathBuf {
         self.path(if variant == "stripped" { "shaved" } else { variant })
     }
@@ -103,7 +103,8 @@ impl Program {
     pub fn count(&self) -> Option<u64> {
         let file = self.path("count");
         let mut command = self.command("timeout");
-        command.arg("20").arg(self.path("program")).args(&self.words).env("COUNT_TO", &file);
+        command.arg("20").args(BY_ONE_NAME).arg(self.path("program")).args(&self.words);
+        command.env("COUNT_TO", &file);
         command.stdin(self.input()).output().unwrap();
         fs::read_to_string(file).ok()?.parse().ok()
     }
@@ -112,8 +113,9 @@ impl Program {
     /// if it died.
     fn die(&self, variant: &str, words: &[&str], stop: u64, core: &str) -> Option<Output> {
         let mut shell = self.command("sh");
-        let script = format!("ulimit -c {core} && ulimit -s 512 && exec timeout 60 \"$0\" \"$@\"");
-        shell.args(["-c", &script]).arg(self.executable(variant)).args(&self.words).args(words);
+        let script = format!("ulimit -c {core} && ulimit -s 512 && exec timeout 60 \"$@\"");
+        shell.args(["-c", &script, "sh"]).args(BY_ONE_NAME).arg(self.executable(variant));
+        shell.args(&self.words).args(words);
         shell.env("STOP_AT", stop.to_string()).stdin(self.input());
         let output = shell.output().unwrap();
         let died = output.status.signal().is_some() || output.status.code() > Some(128);
@@ -227,6 +229,10 @@ impl Program {
         Some(Crashed { judged, told, core })
     }
 }
+
+/// Starts a program by one name whatever its file is called: a program may look at its
+/// own name, and go another way by a letter of it (Lua has it in a table of strings).
+const BY_ONE_NAME: [&str; 3] = ["bash", "-c", "exec -a program \"$0\" \"$@\""];
 
 /// A file among the fixtures.
 pub fn fixture(name: &str) -> String {
