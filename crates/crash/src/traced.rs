@@ -116,7 +116,9 @@ impl TracedPaths {
         let mut early = vec![false; nodes];
         for &piece in &meaning.early {
             let piece = Piece::new(piece as usize);
-            *early.get_mut(piece.position())? = may_be_early(&graph, piece);
+            // A damaged table may name any: whether it is there is asked first.
+            let is_early = early.get_mut(piece.position())?;
+            *is_early = may_be_early(&graph, piece);
         }
         let is_told = meaning.words > 0 || regions.widest() == 0;
         (is_told && regions.widest() <= MOST_BITS).then_some(Self {
