@@ -21,6 +21,7 @@ use super::profile::run::Bench;
 use super::profile::subject::{SUBJECTS, Subject};
 use super::profile::{check_output, variant};
 use crate::corpus::tree::Workshop;
+use crate::kept::Kept;
 use crate::packages::Need;
 use crate::{command, corpus, setup, terminal, workspace};
 
@@ -380,28 +381,20 @@ fn read_costs(text: &str) -> Option<Several> {
     (several.single.0 > 0).then_some(several)
 }
 
-fn part_path<P: Part>(workshop: &Workshop, subject: &Subject) -> PathBuf {
-    let folder = workshop.folder.join("trace-rows");
-    folder.join(format!("{}-{}.json", subject.name, P::NAME))
+/// What is kept of a program with this tool.
+fn rows(workshop: &Workshop, subject: &Subject) -> Result<Kept> {
+    let stamp = format!("{} {}", workshop.tool_stamp()?, subject.stamp());
+    Kept::new(workshop.folder.join("trace-rows"), stamp)
 }
 
 fn keep<P: Part>(workshop: &Workshop, subject: &Subject, version: &str, part: &P) -> Result<()> {
-    let path = part_path::<P>(workshop, subject);
-    std::fs::create_dir_all(path.parent().context("a row has a folder")?)?;
-    let stamp = (workshop.tool_stamp()?, subject.stamp());
-    Ok(std::fs::write(path, serde_json::to_string_pretty(&(stamp, version, part))?)?)
+    let name = format!("{} {}", subject.name, P::NAME);
+    rows(workshop, subject)?.put(&name, &(version, part))
 }
 
 /// The version of the program, and what was measured of it with this tool.
 fn kept<P: Part>(workshop: &Workshop, subject: &Subject) -> Result<Option<(String, P)>> {
-    let Ok(text) = std::fs::read_to_string(part_path::<P>(workshop, subject)) else {
-        return Ok(None);
-    };
-    let Ok((stamp, version, part)) = serde_json::from_str::<((String, String), String, P)>(&text)
-    else {
-        return Ok(None);
-    };
-    Ok((stamp == (workshop.tool_stamp()?, subject.stamp())).then_some((version, part)))
+    Ok(rows(workshop, subject)?.get(&format!("{} {}", subject.name, P::NAME)))
 }
 
 #[cfg(test)]

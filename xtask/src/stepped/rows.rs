@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use crate::terminal::grouped;
+
 /// What a part found that compares with single steps.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Found {
@@ -226,19 +228,6 @@ fn counted_table(found: &[Counted]) -> String {
 fn heads(runs: &[usize]) -> String {
     let names: String = runs.iter().map(|runs| format!(" M = {runs} |")).collect();
     format!("| program |{names}\n| --- |{}\n", " ---: |".repeat(runs.len()))
-}
-
-/// A number with commas.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::comparison::Found;
 use super::programs::{Fixture, RANDOM_LIMIT, Real, WAYS_OF_RANDOM};
 use super::ways;
+use crate::terminal::grouped;
 
 /// What stands on it.
 #[derive(Default)]
@@ -112,18 +113,6 @@ fn shown(way: &[&str]) -> String {
         }
     }
     words.join(", ")
-}
-
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
