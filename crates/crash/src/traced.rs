@@ -110,7 +110,11 @@ impl TracedPaths {
             *crosses.get_mut(edge as usize)? = false;
         }
         let values = meaning.values.clone();
-        let free = meaning.free.iter().map(|&edge| Edge::new(edge as usize)).collect();
+        let free: BTreeSet<Edge> =
+            meaning.free.iter().map(|&edge| Edge::new(edge as usize)).collect();
+        if free.iter().any(|edge| edge.position() >= crosses.len()) {
+            return None;
+        }
         let parts = Parts { heads, crosses, values, free };
         let regions = Regions::assemble(&graph, &Layout::new(&graph), parts)?;
         let mut early = vec![false; nodes];

@@ -347,3 +347,33 @@ fn early_blocks_one_after_another() {
         let _ = check(&unit, function, 25, seed);
     }
 }
+
+#[test]
+fn a_meaning_that_names_what_is_not_there_is_refused() {
+    let mut refused = [0; 5];
+    for seed in 0..200 {
+        let unit = random_unit::unit(seed, Size { functions: 4, blocks: 8, insts: 2 });
+        for function in unit.functions.indices() {
+            let Ok(paths) = TracedPaths::new(&unit, function, 4) else { continue };
+            let meaning = paths.meaning(function);
+            assert!(TracedPaths::with_meaning(&unit, &meaning).is_some(), "{seed} {function}");
+            let (pieces, edges) =
+                (paths.graph().flow.node_count(), paths.graph().flow.edge_count());
+            for beyond in [0, 1, 1 << 20] {
+                let (piece, edge) = ((pieces + beyond) as u32, (edges + beyond) as u32);
+                let mut damaged = [(); 5].map(|()| meaning.clone());
+                damaged[0].early.push(piece);
+                damaged[1].heads.push(piece);
+                damaged[2].inner.push(edge);
+                damaged[3].free.push(edge);
+                damaged[4].function = (unit.functions.len() + beyond) as u32;
+                for (refused, meaning) in refused.iter_mut().zip(&damaged) {
+                    let is_there = TracedPaths::with_meaning(&unit, meaning).is_some();
+                    assert!(!is_there, "{seed} {function} {beyond}: {meaning:?}");
+                    *refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused[0] > 500, "{refused:?}");
+}
