@@ -63,15 +63,23 @@ impl DebugInfo {
     /// Inlined functions first. The address is the file's own.
     pub fn places(&self, address: u64) -> Vec<Place> {
         let mut places = self.lines.as_ref().map_or_else(Vec::new, |it| from_lines(it, address));
-        let symbol = || self.symbol(address).map(|symbol| symbol.name.clone());
-        match places.last_mut() {
-            Some(last) if last.function.is_none() => last.function = symbol(),
-            Some(_) => {}
-            None => {
-                places.extend(
-                    symbol().map(|name| Place { function: Some(name), ..Place::default() }),
-                );
+        let symbol = self.symbol(address).map(|symbol| symbol.name.clone());
+        match (places.last_mut(), symbol) {
+            // Line tables alone have the name without its scopes; the names of other
+            // functions, such as what was split off a function in C, are the symbol's
+            // only if there is no other.
+            (Some(last), Some(name))
+                if last
+                    .function
+                    .as_deref()
+                    .is_none_or(|it| !is_mangled(it) && is_mangled(&name)) =>
+            {
+                last.function = Some(name);
             }
+            (None, Some(name)) => {
+                places.push(Place { function: Some(name), ..Place::default() });
+            }
+            _ => {}
         }
         places
     }
@@ -95,6 +103,11 @@ impl DebugInfo {
             None => before.last().filter(|symbol| symbol.size == 0),
         }
     }
+}
+
+/// Whether a name is one that C++ or Rust made of a function's scopes and types.
+fn is_mangled(name: &str) -> bool {
+    name.starts_with("_Z") || name.starts_with("_R")
 }
 
 fn lines(image: &Image, folders: &DebugFolders) -> Option<addr2line::Context<Slice>> {

@@ -4,7 +4,8 @@
 //! or a signal's. gdb has the executable with its symbols and debug information in
 //! every case; of a stripped one an autopsy knows no more than the functions that
 //! record something, and of inlined ones those that the program model has, so there
-//! are compared frames that were not inlined, and names where it gives some.
+//! are compared frames that were not inlined, and names where it gives some. Where a
+//! unit has line tables alone, gdb knows names without their scopes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -92,6 +93,21 @@ fn names_are_compared_without_what_is_written_differently() {
     }
 }
 
+/// Whether a name is another one with its scopes, of which the other has none.
+fn is_in_scope(name: &str, bare: &str) -> bool {
+    !bare.contains("::") && name.strip_suffix(bare).is_some_and(|scopes| scopes.ends_with("::"))
+}
+
+#[test]
+fn a_name_without_scopes_is_one_with_them_and_no_other_way_about() {
+    assert!(is_in_scope("{anonymous}::read", "read"));
+    for (name, other) in
+        [("read", "read"), ("read", "a::read"), ("a::reread", "read"), ("b::a::read", "a::read")]
+    {
+        assert!(!is_in_scope(name, other), "{name} {other}");
+    }
+}
+
 fn ours(frame: &Value) -> Shown {
     let address = frame["address"].as_str().and_then(|it| it.strip_prefix("0x"));
     Shown {
@@ -132,10 +148,15 @@ pub fn compare(told: &Value, answer: &Value, is_stripped: bool) -> Result<usize,
         let right: Vec<Shown> = gdb.iter().map(theirs).filter(is_shown).collect();
         for (number, (own, other)) in left.iter().zip(&right).enumerate() {
             let unnamed = is_stripped && own.function.is_none();
-            let other = Shown {
-                function: if unnamed { None } else { other.function.clone() },
-                ..other.clone()
+            let is_same = |other: &String| {
+                own.function.as_ref().is_some_and(|own| own == other || is_in_scope(own, other))
             };
+            let function = match &other.function {
+                _ if unnamed => None,
+                Some(name) if is_same(name) => own.function.clone(),
+                name => name.clone(),
+            };
+            let other = Shown { function, ..other.clone() };
             if *own != other {
                 return Err(format!("thread {id}, frame {number}: {own:?}, gdb: {other:?}"));
             }

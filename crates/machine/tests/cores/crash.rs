@@ -28,8 +28,8 @@ pub fn compile(compiler: &str, options: &[&str], source: &str, folder: &Path) ->
     let program = folder.join("program");
     let source = fixture(source);
     let mut command = Command::new(compiler);
-    command.args(options).arg(source.file_name().unwrap());
-    command.args(["-g", "-pthread", "-o"]).arg(&program);
+    command.args(["-g", "-pthread"]).args(options).arg(source.file_name().unwrap());
+    command.arg("-o").arg(&program);
     run(command.current_dir(source.parent().unwrap()));
     program
 }

@@ -54,6 +54,20 @@ fn compressed_cores_are_the_same_cores() {
 }
 
 #[test]
+fn line_tables_alone_have_names_with_their_scopes() {
+    let folder = tempfile::tempdir().unwrap();
+    for options in [["-O2", "-g"], ["-O2", "-gline-tables-only"]] {
+        let program = compile("clang++-19", &options, "terminate.cc", folder.path());
+        let core = core_of(&program, &[], "terminate");
+        let process = process(&core, &program);
+        let names = names(&process);
+        let count = names.iter().filter(|name| *name == "deep::refuse").count();
+        assert_eq!(count, 3, "{options:?}: {names:?}");
+        assert!(names.iter().any(|name| name == "main"), "{options:?}: {names:?}");
+    }
+}
+
+#[test]
 fn the_core_that_gcore_writes_agrees_with_gdb() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("gcc", &["-O2"], "crashes.c", folder.path());
