@@ -30,6 +30,9 @@ const SOURCES: &str = "crates/machine/tests/code";
 /// The test of a program and its library.
 const LIBRARY: &str = "traces_of_a_program_and_its_library";
 
+/// The test of exceptions in an executable that holds its libraries.
+const THROWN_STATICALLY: &str = "exceptions_in_what_is_linked_statically";
+
 const TEXT: &str = "/usr/share/common-licenses/GPL-3";
 /// `TEXT` stands for a file that is on every Debian system, `TEXTS` for five times
 /// that.
@@ -48,11 +51,12 @@ const COMMANDS: [&str; 12] = [
     "sort TEXTS TEXTS",
 ];
 /// Commands that are traced with a library, and how its name begins.
-const WITH_LIBRARIES: [(&str, &str); 4] = [
+const WITH_LIBRARIES: [(&str, &str); 5] = [
     ("sed -n s/root/ROOT/p /etc/group", "libselinux"),
     ("grep -nP ro+t /etc/group", "libpcre2"),
     ("ls -l /etc/apt", "libselinux"),
     ("xz -c /etc/group", "liblzma"),
+    ("date +%Y", "libc.so"),
 ];
 /// So many at the end have a million blocks, and are traced with one strategy.
 const LARGE: usize = 3;
@@ -114,6 +118,13 @@ impl Part {
         let linked = "traces_of_what_is_linked_statically";
         all.push(Part::Compiled(linked, "gcc", "-static"));
         all.push(Part::Compiled(linked, "clang-19", "-static-pie"));
+        for (compiler, options) in [
+            ("g++", ["-static -O0", "-static -O2"]),
+            ("clang++-19", ["-static-pie -O0", "-static-pie -O2"]),
+        ] {
+            let part = |options| Part::Compiled(THROWN_STATICALLY, compiler, options);
+            all.extend(options.map(part));
+        }
         for (number, command) in COMMANDS.iter().enumerate() {
             all.push(Part::Installed(command, number + LARGE >= COMMANDS.len()));
         }

@@ -34,7 +34,7 @@ mod counts;
 mod recorder;
 mod weights;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_analysis::unseen::{Behaviour, CallsBack};
 use backtrail_graph::{Index, IndexMap};
@@ -112,6 +112,7 @@ struct Maker<'a> {
     jumps_into: Vec<Option<Behaviour>>,
     /// The routine that hands over to any whose address is taken.
     anyone: Option<Routine>,
+    landings: BTreeSet<Node>,
     has_landings: Vec<bool>,
     /// By routine: a node that returns, one that nothing follows.
     returning: BTreeMap<usize, Node>,
@@ -160,6 +161,7 @@ impl MachineGraph {
         builder.root(Routine::new(code.entry));
         let thread_root = anyone.filter(|_| starts_threads(code));
         thread_root.into_iter().for_each(|root| builder.root(root));
+        let landings = landings.iter().map(|&block| nodes[block]).collect();
         let mut maker = Maker {
             code,
             builder,
@@ -168,6 +170,7 @@ impl MachineGraph {
             shared: Vec::new(),
             jumps_into: jumps_into_the_unseen(code),
             anyone,
+            landings,
             has_landings,
             returning: BTreeMap::new(),
             dead: BTreeMap::new(),
@@ -365,13 +368,16 @@ impl Maker<'_> {
     fn hub(&mut self, block: usize, behaviour: Behaviour, back: Option<Node>) -> Node {
         let hub = self.builder.node(self.routine(block), Role::Hub);
         self.hubs.insert(block, hub);
-        if let Some(back) = back {
+        let leaves = behaviour.leaves && self.has_landings_anywhere();
+        // What leaves frames may land in this one, too: a landing behind the call is
+        // told by its frame, whichever way led there.
+        if let Some(back) = back.filter(|it| !(leaves && self.landings.contains(it))) {
             self.builder.way(hub, WayKind::Step(back));
         }
         if let (Some(anyone), true) = (self.anyone, behaviour.calls_back != CallsBack::Nobody) {
             self.builder.way(hub, WayKind::Call { callee: anyone, back: hub });
         }
-        if behaviour.leaves && self.has_landings_anywhere() {
+        if leaves {
             self.builder.way(hub, WayKind::Leave);
         }
         if behaviour.ends {

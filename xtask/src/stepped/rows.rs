@@ -128,9 +128,13 @@ pub fn page(all: &All, commands: &[String], libraries: &[String]) -> String {
          others. g++ and clang++: [`throws.cc`](../crates/machine/tests/code/throws.cc), stripped. \
          With a library: [`host.c`](../crates/machine/tests/code/host.c) and \
          [`shared.c`](../crates/machine/tests/code/shared.c), traced together, which call each \
-         other by name, through pointers and through the C library. Plans of the three strategies without a limit and with 6, 15 and 40 breakpoints in a run \
-         besides those that every run has; of what is linked statically, which is traced with its \
-         C library, three plans.\n\n{}\n\
+         other by name, through pointers and through the C library. Plans of the three \
+         strategies without a limit and with 6, 15 and 40 breakpoints in a run besides those that \
+         every run has. What is linked statically is traced with its libraries: of `shapes.c` three \
+         plans; of [`streams.cc`](../crates/machine/tests/code/streams.cc), which throws through \
+         several frames, plans of one run and of two (`fine`), stripped at -O2, and what g++ makes \
+         with stops only: there, the first exception sorts the unwind tables, which is nearly all \
+         of its blocks.\n\n{}\n\
          ## What Debian installs\n\n\
          {}. Plans of the three strategies, without a limit and two with a limit of 100; of \
          the last three, of one strategy (`fine`).\n\n{}\n\

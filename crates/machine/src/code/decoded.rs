@@ -1,7 +1,7 @@
 //! One instruction at a time: what it does to the flow of control.
 
 use iced_x86::{
-    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register,
+    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 
 use super::loaded::{Loaded, Slot};
@@ -63,6 +63,20 @@ pub(crate) fn flow(loaded: &Loaded, instruction: &Instruction) -> Flow {
     }
 }
 
+/// Whether a jump, with the two instructions before it, goes to an address on top of
+/// another stack frame, which is how gcc ends a function with `__builtin_eh_return`.
+pub(crate) fn leaves_frames(before: &[Option<Instruction>; 2], jump: &Instruction) -> bool {
+    let [Some(exchange), Some(pop)] = before else { return false };
+    exchange.mnemonic() == Mnemonic::Mov
+        && exchange.op0_register() == Register::RSP
+        && exchange.op1_kind() == OpKind::Register
+        && exchange.op1_register() != Register::RBP
+        && pop.code() == Opcode::Pop_r64
+        && jump.code() == Opcode::Jmp_rm64
+        && jump.op0_kind() == OpKind::Register
+        && jump.op0_register() == pop.op0_register()
+}
+
 fn near(loaded: &Loaded, instruction: &Instruction) -> Goto {
     let target = instruction.near_branch_target();
     stub(loaded, target).unwrap_or(Goto::Code(target))
@@ -102,5 +116,27 @@ pub(crate) fn stub(loaded: &Loaded, address: u64) -> Option<Goto> {
         Slot::Linked(target) => Some(Goto::Code(*target)),
         Slot::Resolver(_) => Some(Goto::Computed),
         Slot::Address(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaves(bytes: &[u8]) -> bool {
+        let mut decoder = Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE);
+        let mut next = || decoder.decode();
+        let before = [Some(next()), Some(next())];
+        leaves_frames(&before, &next())
+    }
+
+    #[test]
+    fn a_jump_to_what_is_on_another_stack_frame_leaves_frames() {
+        // mov rsp, rcx; pop rcx; jmp rcx
+        assert!(leaves(&[0x48, 0x89, 0xcc, 0x59, 0xff, 0xe1]));
+        // The same, to another register; after mov rsp, rbp; and after mov rbx, rcx.
+        assert!(!leaves(&[0x48, 0x89, 0xcc, 0x59, 0xff, 0xe2]));
+        assert!(!leaves(&[0x48, 0x89, 0xec, 0x59, 0xff, 0xe1]));
+        assert!(!leaves(&[0x48, 0x89, 0xcb, 0x59, 0xff, 0xe1]));
     }
 }

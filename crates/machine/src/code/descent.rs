@@ -6,17 +6,19 @@
 //!
 //! - a call goes on behind it once its callee is known to return: functions return
 //!   that have a `ret`, or end in a jump that may return, on a way whose calls
-//!   return. Assumed of no function without reason, so code behind a call of one
-//!   that never returns, which may be data or another function, is not decoded;
+//!   return or throw what is caught there. Assumed of no function without reason, so
+//!   code behind a call of one that never returns, which may be data or another
+//!   function, is not decoded;
 //! - computed jumps are looked up in tables ([`super::jump_table`]), and those that
-//!   have none are thought to return.
+//!   have none are thought to return, but where the stack is exchanged before: so
+//!   the unwinder goes to a landing pad, and nothing follows a call of it.
 //!
 //! Cost: linear in the code, but for tables, which take as many passes as tables
 //! are nested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::decoded::{Flow, Goto, decode, flow, stub};
+use super::decoded::{Flow, Goto, decode, flow, leaves_frames, stub};
 use super::frames::FrameRange;
 use super::jump_table;
 use super::loaded::Loaded;
@@ -39,6 +41,8 @@ struct Run {
     end: u64,
     /// What the last instruction does; [`Flow::Next`] if another run goes on.
     flow: Flow,
+    /// Whether it ends in a jump that gives up the frames above another.
+    leaves: bool,
     returns: bool,
     /// Runs that return if this one does.
     before: Vec<usize>,
@@ -190,7 +194,9 @@ impl<'a> Descent<'a> {
     fn give_up_tables(&mut self) {
         for run in 0..self.runs.len() {
             let it = &self.runs[run];
-            if it.flow == Flow::Jump(Goto::Computed) && !self.tables.contains_key(&it.last) {
+            let is_open =
+                it.flow == Flow::Jump(Goto::Computed) && !self.tables.contains_key(&it.last);
+            if is_open && !it.leaves {
                 self.mark(run);
             }
         }
@@ -223,10 +229,21 @@ impl<'a> Descent<'a> {
 
     fn link(&mut self, run: usize) {
         let end = self.runs[run].end;
+        if matches!(self.runs[run].flow, Flow::Call(_)) {
+            // Whatever is called may throw, and the function return behind its handler.
+            let last = self.runs[run].last;
+            let sites = self.frame_of(last).map_or(&[][..], |frame| &frame.sites);
+            let covering = sites.iter().filter(|it| (it.start..it.end).contains(&last));
+            self.leads.extend(covering.map(|site| (run, site.pad)));
+        }
         match self.runs[run].flow.clone() {
             Flow::Next => self.leads.push((run, end)),
             Flow::Return => self.mark(run),
-            Flow::Jump(Goto::Code(target)) => self.leads.push((run, target)),
+            Flow::Jump(Goto::Code(target)) => {
+                if !self.is_known_not_to_return(target) {
+                    self.leads.push((run, target));
+                }
+            }
             Flow::Jump(Goto::External(name)) => {
                 if !never_returns(&name) {
                     self.mark(run);
@@ -240,6 +257,7 @@ impl<'a> Descent<'a> {
                 }
                 self.leads.push((run, end));
             }
+            Flow::Call(Goto::Code(target)) if self.is_known_not_to_return(target) => {}
             Flow::Call(Goto::Code(target)) => {
                 let callee = self.decoded.get(&target).map(|it| it.run);
                 if let Some(callee) = callee {
@@ -253,6 +271,13 @@ impl<'a> Descent<'a> {
             Flow::Call(_) => self.go_on_behind(run),
             Flow::Stop | Flow::Jump(Goto::Computed) => {}
         }
+    }
+
+    /// Whether the name of a function says it: only such names as a program does not
+    /// give to functions of its own.
+    fn is_known_not_to_return(&self, target: u64) -> bool {
+        let name = self.loaded.symbols.get(&target);
+        name.is_some_and(|name| name.starts_with('_') && never_returns(name))
     }
 
     fn go_on_behind(&mut self, run: usize) {
@@ -279,6 +304,8 @@ impl<'a> Descent<'a> {
         let mut address = start;
         let run = self.runs.len();
         let mut last = None;
+        let mut before = [None, None];
+        let mut leaves = false;
         while !self.decoded.contains_key(&address) {
             let Some(instruction) = decode(self.loaded, address) else { break };
             let flow = flow(self.loaded, &instruction);
@@ -303,6 +330,8 @@ impl<'a> Descent<'a> {
                 self.lead(next);
             }
             let ends = flow != Flow::Next;
+            leaves = leaves_frames(&before, &instruction);
+            before = [before[1], Some(instruction)];
             last = Some((address, next, flow));
             address = next;
             if ends {
@@ -311,7 +340,7 @@ impl<'a> Descent<'a> {
         }
         if let Some((last, end, flow)) = last {
             let (before, callers) = (Vec::new(), Vec::new());
-            self.runs.push(Run { last, end, flow, returns: false, before, callers });
+            self.runs.push(Run { last, end, flow, leaves, returns: false, before, callers });
         }
     }
 
@@ -341,7 +370,8 @@ impl<'a> Descent<'a> {
         let Flow::Call(callee) = &stretch.flow else { return None };
         let returns = match callee {
             Goto::Code(target) => {
-                self.decoded.get(target).is_some_and(|it| self.runs[it.run].returns)
+                !self.is_known_not_to_return(*target)
+                    && self.decoded.get(target).is_some_and(|it| self.runs[it.run].returns)
             }
             Goto::External(name) => !never_returns(name),
             Goto::Computed => true,

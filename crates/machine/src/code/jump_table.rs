@@ -7,7 +7,9 @@
 //! ways agree, or nothing is known. It goes through the whole function, because the
 //! address of a table is often loaded far away, before a loop.
 //!
-//! How many entries a table has is read off the comparison before the jump. Where
+//! How many entries a table has is read off the comparison before the jump; where
+//! the index is a byte of another table (as in glibc's `printf`), the comparison is
+//! about that one, and the largest of its bytes tells. Where
 //! there is none, a table ends before the next one, before the next address that
 //! code mentions, and before the first entry that does not lead to an instruction
 //! of the same function; if one is found to lead into the middle of an instruction
@@ -32,12 +34,22 @@ enum Known {
     Unreached,
     Nothing,
     Address(u64),
-    /// A 32-bit entry of the table at this address.
-    Distance(u64),
-    /// An 8-byte entry of the table at this address.
-    Pointer(u64),
+    /// A byte of the table at this address.
+    Byte(u64),
+    /// A 32-bit entry of a table.
+    Distance(Entries),
+    /// An 8-byte entry of a table.
+    Pointer(Entries),
     /// An entry of the first, added to the second.
-    Sum(u64, u64),
+    Sum(Entries, u64),
+}
+
+/// A table that an entry is read of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entries {
+    start: u64,
+    /// The table of bytes that the index is one of, if it is.
+    index: Option<u64>,
 }
 
 impl Known {
@@ -86,7 +98,17 @@ struct Tracker<'a> {
 
 impl Tracker<'_> {
     /// The table that a memory operand reads an entry of.
-    fn table(&self, state: &State, instruction: &Instruction) -> Option<u64> {
+    fn table(&self, state: &State, instruction: &Instruction) -> Option<Entries> {
+        let start = self.table_start(state, instruction)?;
+        let registers = [instruction.memory_index(), instruction.memory_base()];
+        let index = registers.into_iter().find_map(|it| match state[number(it)?] {
+            Known::Byte(table) => Some(table),
+            _ => None,
+        });
+        Some(Entries { start, index })
+    }
+
+    fn table_start(&self, state: &State, instruction: &Instruction) -> Option<u64> {
         let of = |register: Register| match number(register) {
             Some(number) => state[number],
             None => Known::Nothing,
@@ -133,9 +155,17 @@ impl Tracker<'_> {
                 OpKind::Memory => self.table(state, instruction).map(Known::Pointer),
                 _ => None,
             },
+            Opcode::Movzx_r32_rm8 => match instruction.op1_kind() {
+                OpKind::Register => match of(instruction.op1_register()) {
+                    it @ Known::Byte(_) => Some(it),
+                    _ => None,
+                },
+                OpKind::Memory => self.table_start(state, instruction).map(Known::Byte),
+                _ => None,
+            },
             Opcode::Movsxd_r64_rm32 | Opcode::Mov_r32_rm32 => match instruction.op1_kind() {
                 OpKind::Register => match of(instruction.op1_register()) {
-                    it @ Known::Distance(_) => Some(it),
+                    it @ (Known::Distance(_) | Known::Byte(_)) => Some(it),
                     _ => None,
                 },
                 OpKind::Memory => self.table(state, instruction).map(Known::Distance),
@@ -158,7 +188,9 @@ impl Tracker<'_> {
 
     fn step(&mut self, state: &mut State, instruction: &Instruction) {
         // Sign extension of `eax` has no operands.
-        if instruction.code() == Opcode::Cdqe && matches!(state[0], Known::Distance(_)) {
+        if instruction.code() == Opcode::Cdqe
+            && matches!(state[0], Known::Distance(_) | Known::Byte(_))
+        {
             return;
         }
         let value = self.value(state, instruction);
@@ -219,18 +251,20 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
         let Some(jump) = decode(descent.loaded, stretch.last) else { continue };
         let table = match jump.op0_kind() {
             OpKind::Register => match number(jump.op0_register()).map(|it| state[it]) {
-                Some(Known::Sum(table, base)) => Some(Table::Distances { table, base }),
-                Some(Known::Pointer(table)) => Some(Table::Pointers { table }),
+                Some(Known::Sum(entries, base)) => Some(Table::Distances { entries, base }),
+                Some(Known::Pointer(entries)) => Some(Table::Pointers { entries }),
                 _ => None,
             },
-            OpKind::Memory => tracker.table(&state, &jump).map(|table| Table::Pointers { table }),
+            OpKind::Memory => {
+                tracker.table(&state, &jump).map(|entries| Table::Pointers { entries })
+            }
             _ => None,
         };
         if let Some(table) = table {
             jumps.push((start, stretch.last, table));
         }
     }
-    let ends: BTreeSet<u64> = jumps.iter().map(|(.., table)| table.start()).collect();
+    let ends: BTreeSet<u64> = jumps.iter().map(|(.., table)| table.entries().start).collect();
     if jumps.is_empty() {
         return Vec::new();
     }
@@ -240,7 +274,8 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
     for (start, jump, table) in jumps {
         let (targets, is_guessed) = limits.targets(start, jump, table);
         if is_guessed {
-            let entries = targets.iter().map(|&(place, target)| (table.start(), place, target));
+            let entries =
+                targets.iter().map(|&(place, target)| (table.entries().start, place, target));
             guessed.extend(entries);
         }
         let mut targets: Vec<u64> = targets.into_iter().map(|(_, target)| target).collect();
@@ -329,14 +364,14 @@ fn predecessors(descent: &Descent<'_>) -> BTreeMap<u64, Vec<u64>> {
 
 #[derive(Debug, Clone, Copy)]
 enum Table {
-    Distances { table: u64, base: u64 },
-    Pointers { table: u64 },
+    Distances { entries: Entries, base: u64 },
+    Pointers { entries: Entries },
 }
 
 impl Table {
-    fn start(self) -> u64 {
+    fn entries(self) -> Entries {
         match self {
-            Self::Distances { table, .. } | Self::Pointers { table } => table,
+            Self::Distances { entries, .. } | Self::Pointers { entries } => entries,
         }
     }
 }
@@ -355,10 +390,15 @@ const MOST_ENTRIES: u64 = 4096;
 impl Limits<'_, '_> {
     /// Entries, with their places, and whether their number is a guess.
     fn targets(&self, start: u64, jump: u64, table: Table) -> (Vec<(u64, u64)>, bool) {
-        let bound = self.bound(start);
-        let (first, width) = match table {
-            Table::Distances { table, .. } => (table, 4),
-            Table::Pointers { table } => (table, 8),
+        let compared = self.bound(start);
+        let Entries { start: first, index } = table.entries();
+        let bound = match index {
+            Some(bytes) => compared.and_then(|count| self.largest(bytes, count)),
+            None => compared,
+        };
+        let width = match table {
+            Table::Distances { .. } => 4,
+            Table::Pointers { .. } => 8,
         };
         let ends = &self.descent.ends;
         let next = |set: &BTreeSet<u64>| set.range(first.saturating_add(1)..).next().copied();
@@ -389,6 +429,12 @@ impl Limits<'_, '_> {
             targets.push((place, target));
         }
         (targets, bound.is_none())
+    }
+
+    /// How many entries the first bytes of a table can be indices of.
+    fn largest(&self, bytes: u64, count: u64) -> Option<u64> {
+        let bytes = self.descent.loaded.bytes(bytes).get(..usize::try_from(count).ok()?)?;
+        Some(u64::from(*bytes.iter().max()?) + 1)
     }
 
     /// How many entries the comparison before a jump lets through.

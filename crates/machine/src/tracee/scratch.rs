@@ -90,6 +90,10 @@ impl Tracee {
 const REACH: u64 = 0x7000_0000;
 /// The lowest address that may be mapped, as a rule (`vm.mmap_min_addr`).
 const LOWEST: u64 = 0x1_0000;
+/// Where the addresses of programs end.
+const HIGHEST: u64 = 0x7fff_ffff_f000;
+/// How far places are from each other that are tried.
+const STRIDE: u64 = 0x400_0000;
 
 /// Where nothing is mapped, close to the code, and where the heap does not grow to
 /// soon: below it if there is room.
@@ -106,17 +110,20 @@ fn free_place(tracee: &Tracee, start: u64, end: u64, size: u64) -> Result<u64, E
     taken.sort_unstable();
     let is_free = |place: u64| {
         place >= LOWEST
-            && place.checked_add(size).is_some()
+            && place.checked_add(size).is_some_and(|end| end <= HIGHEST)
             && taken.iter().all(|&(from, to)| place + size <= from || to <= place)
     };
     let page = |address: u64| address & !0xfff;
     let below = taken.iter().map(|&(from, _)| from).filter(|&from| from <= start).max();
     let just_below = below.map(|from| page(from.saturating_sub(size + 0x10_0000)));
-    let lowest = start.saturating_sub(REACH).max(LOWEST);
+    let lowest = page(start.saturating_sub(REACH).max(LOWEST) + 0xfff);
+    // Libraries are close to each other and to the end of all addresses: slots of one
+    // may be where those of another would be.
+    let further_below = (0..28).map(|step| lowest + step * STRIDE);
     let candidates = just_below
         .into_iter()
-        .chain([page(lowest + 0xfff)])
-        .chain((1..28).rev().map(|step| page(end) + step * 0x400_0000));
+        .chain(further_below.filter(|place| place + size <= start))
+        .chain((1..28).rev().map(|step| page(end) + step * STRIDE));
     let near = |&place: &u64| place + size + REACH > end && place < start + REACH;
     candidates
         .filter(near)

@@ -72,6 +72,21 @@ __attribute__((noinline)) static unsigned hands_over(unsigned scale, unsigned &l
   return catches(scale);
 }
 
+// Throws whatever it is called with, so what calls it returns from a handler only.
+__attribute__((noinline)) static unsigned throws(unsigned scale) {
+  if (scale > 4)
+    throw scale;
+  return throws(scale + 2) + 1;
+}
+
+__attribute__((noinline)) static unsigned returns_from_a_handler(unsigned scale) {
+  try {
+    return throws(scale);
+  } catch (unsigned number) {
+    return number;
+  }
+}
+
 int main() {
   std::vector<std::unique_ptr<Shape>> shapes;
   for (int i = 0; i < 3; i++) {
@@ -82,6 +97,7 @@ int main() {
   for (unsigned scale = 0; scale < 10; scale++) {
     try {
       sum += hands_over(scale, left);
+      sum += returns_from_a_handler(scale);
       sum += measure(shapes, scale, left);
     } catch (const std::exception &error) {
       std::printf("%s\n", error.what());

@@ -28,6 +28,9 @@ enum How {
 /// How decisions are spread over runs, and the most breakpoints of a run.
 pub type Spread = (usize, Strategy, Option<usize>);
 
+/// More blocks than this are not traced twice in the same way.
+const LARGE: usize = 1_000_000;
+
 /// What was compared of one executable.
 #[derive(Debug, Default, Serialize)]
 pub struct Row {
@@ -194,6 +197,10 @@ impl Program {
         let hows: &[How] = match &file[..] {
             "grep" | "diff" => &[How::Stops],
             _ if self.code.modules.len() > 1 => &[How::Stops],
+            // With landings, both are the same.
+            _ if expected.len() > LARGE && self.code.blocks.iter().any(|it| it.pad) => {
+                &[How::Stops]
+            }
             _ => &[How::Stops, How::Handler],
         };
         let costs = graph.costs(&self.code, &graph.guessed_weights(&self.code));

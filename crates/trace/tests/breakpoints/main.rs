@@ -108,6 +108,17 @@ fn traces_of_what_gcc_and_clang_make_are_those_of_single_steps() {
     assert!(rows.iter().all(|row| row.blocks > 300), "{rows:?}");
 }
 
+/// The number of jumps is not what is compared, and what follows them is no code.
+#[test]
+fn a_table_of_jumps_is_as_long_as_the_bytes_say_that_are_its_indices() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "gcc", "bytes.c", &["-O2"]);
+    let row = Program::new(&program, &["1-x"]).compare("bytes", &plans());
+    report(std::slice::from_ref(&row));
+    // What leads to functions for the processor, and to the end of threads.
+    assert!(row.unknown_jumps <= 2, "{row:?}");
+}
+
 /// Their C library is traced with them.
 #[test]
 fn traces_of_what_is_linked_statically_are_those_of_single_steps() {
@@ -157,6 +168,28 @@ fn exceptions_land_in_the_right_frame() {
         Program::new(&program, &[]).compare(&format!("{compiler} {level}"), &plans)
     });
     report(&rows.collect::<Vec<_>>());
+}
+
+/// What throws and unwinds is traced with them: a landing is reached by a jump in code
+/// that is seen. Stripped at -O2, so that no name tells what does not return.
+#[test]
+fn exceptions_in_what_is_linked_statically_land_in_the_right_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = compiled(&[("clang++-19", "-static-pie -O2")]).into_iter();
+    let rows = rows.map(|(compiler, options)| {
+        let mut words: Vec<&str> = options.split(' ').collect();
+        words.extend(words.contains(&"-O2").then_some("-s"));
+        // Streams are many blocks before anything is thrown.
+        let (source, plans) = match wants_all() {
+            true => ("streams.cc", vec![ONE, (2, Strategy::Fine, None)]),
+            false => ("throws.cc", vec![ONE]),
+        };
+        let program = compile(folder.path(), &compiler, source, &words);
+        Program::new(&program, &[]).compare(&format!("{compiler} {options}"), &plans)
+    });
+    let rows: Vec<Row> = rows.collect();
+    report(&rows);
+    assert!(rows.iter().all(|row| row.blocks > 10_000), "{rows:?}");
 }
 
 /// What Debian installs, stripped as it is.

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use backtrail_graph::Index as _;
 use backtrail_machine::code::{Code, Module};
 use backtrail_trace::distribution::{Costs, Profile};
 use backtrail_trace::file::{Kind, TraceFile};
 use backtrail_trace::lower_bound::lower_bound;
 use backtrail_trace::machine_graph::{Counts, MachineGraph, Weights};
 use backtrail_trace::planning::{self, Options, Plan};
+use backtrail_trace::realizability::Analysis;
 use backtrail_trace::rebuild::Tables;
 
 use super::Request;
@@ -104,11 +106,10 @@ pub fn plan(
             let all = graph.every_place(&costs);
             let profiles = vec![Profile::new(&graph.icfg, all)];
             if Tables::new(&graph.icfg, &profiles).is_err() {
-                let names: Vec<String> = code.modules.iter().map(Module::name).collect();
                 anyhow::bail!(Unreadable(format!(
                     "breakpoints do not tell all ways through {} apart, not even one in every \
                      block; trace fewer libraries if there are any",
-                    names.join(" and ")
+                    undecided(code, graph, &profiles)
                 )));
             }
             Ok(Plan { profiles, runs: vec![0] })
@@ -119,6 +120,21 @@ pub fn plan(
             needed + always
         ))),
         other => Ok(other?),
+    }
+}
+
+/// The function with the first two ways that are not told apart, and its file.
+fn undecided(code: &Code, graph: &MachineGraph, profiles: &[Profile]) -> String {
+    let analysis = Analysis::new(&graph.icfg, profiles);
+    let first = analysis.conflicts().next();
+    let routine = first.map(|it| graph.icfg.nodes()[it.node].routine.position());
+    // There are more in the graph than in the code.
+    match routine.and_then(|it| code.routines.get(it).map(|data| (it, data))) {
+        Some((routine, data)) => {
+            let (_, module) = code.module(code.blocks[data.head].start);
+            format!("{} of {}", code.name(routine), module.name())
+        }
+        None => code.modules.iter().map(Module::name).collect::<Vec<_>>().join(" and "),
     }
 }
 
