@@ -401,6 +401,19 @@ fn forks_have_traces_of_their_own() {
     }
 }
 
+/// Children that return through `main`, which gave up its frame, leave it by a jump, or
+/// end with what was registered for that.
+#[test]
+fn forks_end_where_main_gave_up_its_frame() {
+    let program = Program::c(&source("tail_forks.c"), &["-O2", "-pthread"]);
+    for way in ["return", "jump", "exit", "_exit"] {
+        for arguments in [&[way][..], &[way, "report"]] {
+            let found = equal(&program, &SOME, arguments);
+            assert_eq!((found.unknown, found.incomplete), (vec![None; 3], None), "{arguments:?}");
+        }
+    }
+}
+
 #[test]
 fn a_fork_that_was_killed_is_known_as_far_as_it_came() {
     let program = Program::c(&source("forks.c"), &["-O1"]);

@@ -21,8 +21,9 @@
 //!
 //! Forced, so that a trace tells by itself how its thread began and whether it came
 //! to an end: the entries and returns of `main` and of functions that threads begin
-//! with, and calls that end the run. Threads are numbered by their first event,
-//! and so are in the same order in all runs.
+//! with, and calls that end the run; in a program that forks, of whose children nobody
+//! says how they ended, also the returns of what runs behind `main`. Threads are
+//! numbered by their first event, and so are in the same order in all runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -174,18 +175,26 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
                 }
             }
         }
-        let main = icfg.ways_of(icfg.routines()[icfg.roots()[0]].entry);
-        let main = main.filter_map(|way| match icfg.ways()[way].kind {
-            WayKind::Call { callee, back } if back != icfg.ways()[way].from => Some(callee),
-            _ => None,
-        });
-        for routine in main.chain(icfg.roots()[1..].iter().copied()) {
+        let start = &icfg.routines()[icfg.roots()[0]];
+        let calls = |node: Node| {
+            icfg.ways_of(node).filter_map(move |way| match icfg.ways()[way].kind {
+                WayKind::Call { callee, back } => Some((callee, back)),
+                _ => None,
+            })
+        };
+        let main = calls(start.entry).filter(|&(_, back)| back != start.entry);
+        let begins = main.map(|(callee, _)| callee).chain(icfg.roots()[1..].iter().copied());
+        let begins: Vec<Routine> = begins.collect();
+        let late = start.nodes.iter().filter(|&&node| node != start.entry);
+        let late = late.filter(|_| !self.graph.turns.is_empty());
+        let late = late.flat_map(|&node| calls(node)).map(|(callee, _)| callee);
+        for routine in begins.iter().copied().chain(late) {
             let nodes = &icfg.routines()[routine].nodes;
             let ways = nodes.iter().flat_map(|&node| icfg.ways_of(node));
             let returns = ways.filter(|&way| icfg.ways()[way].kind == WayKind::Return);
             forced.extend(returns.map(|way| icfg.place_of_way(way)));
-            forced.push(icfg.place_of_node(icfg.routines()[routine].entry));
         }
+        forced.extend(begins.iter().map(|&it| icfg.place_of_node(icfg.routines()[it].entry)));
         let turns = self.graph.turns.iter().filter(|&&turn| icfg.is_reachable(turn));
         forced.extend(turns.map(|&turn| icfg.place_of_node(turn)));
         forced.retain(|&place| self.code_place(place).is_some());

@@ -250,6 +250,14 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
         self.left_untold
     }
 
+    /// Of a trace that ended where all partial traces were cut: how many nodes it tried
+    /// to leave since a witness was last passed. 0 behind the return of a root that is a
+    /// witness, and 1 at a node to which a witness led: that the execution came there is
+    /// recorded, and does not just follow if it went on.
+    pub fn nodes_since_witness(&self) -> Option<u64> {
+        (self.live == 0).then_some(self.quiet)
+    }
+
     /// How many activations there are, the root's included.
     #[inline]
     pub fn depth(&self) -> usize {

@@ -10,7 +10,6 @@ use std::io::Read;
 use std::rc::Rc;
 
 use backtrail_abi::UnitId;
-use backtrail_graph::Index;
 
 use crate::Error;
 use crate::block_log::Events;
@@ -192,13 +191,9 @@ impl<R: Read> Iterator for WitnessEvents<'_, R> {
     }
 }
 
-/// The first and the last witness of a log, if it has any.
-pub fn first_and_last<R: Read>(events: WitnessEvents<'_, R>) -> Option<(Witness, Witness, u64)> {
-    let (mut first, mut last, mut count) = (None, Witness::new(0), 0);
-    for event in events.filter(|event| event.interrupted_by().is_none()) {
-        first.get_or_insert(event.witness);
-        last = event.witness;
-        count += 1;
-    }
-    Some((first?, last, count))
+/// The first witness of a log, if it has any, and how many there are.
+pub fn first_and_count<R: Read>(events: WitnessEvents<'_, R>) -> Option<(Witness, u64)> {
+    let mut witnesses = events.filter(|event| event.interrupted_by().is_none());
+    let first = witnesses.next()?.witness;
+    Some((first, 1 + witnesses.count() as u64))
 }

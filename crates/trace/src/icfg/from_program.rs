@@ -5,7 +5,9 @@
 //! those to functions that are seen, indirect ones, and those into unseen code
 //! that may do more than return ([`super::unseen`]); `printf` does not split its
 //! block. A call in tail position gives up its frame, so that a program that
-//! loops by such calls needs no deeper stack here than there.
+//! loops by such calls needs no deeper stack here than there. But functions whose
+//! return is the end of a run or a thread keep theirs, unless they loop in that way:
+//! so there is a place where it is seen that they return.
 //!
 //! Landings are landing pads and the pieces behind calls that return twice.
 //! Without any, nothing leaves frames. Not modelled: unseen code that catches what
@@ -107,8 +109,10 @@ impl ProgramGraph {
             has_landings: has_landings(program, &targets),
             pointers: None,
             has_vfork: false,
+            keepers: BTreeSet::new(),
             turns: Vec::new(),
         };
+        maker.keepers = maker.find_keepers();
         maker.has_vfork = maker.calls_any(&["vfork", "__vfork"]);
         maker.pointers = maker.find_pointers();
         let start = maker.builder.routine();
@@ -168,6 +172,8 @@ struct Maker<'a, 'u, F> {
     /// What unseen code that a pointer leads to may do, if there is any.
     pointers: Option<Behaviour>,
     has_vfork: bool,
+    /// Those that keep their frames.
+    keepers: BTreeSet<Body>,
     turns: Vec<Node>,
 }
 
@@ -190,9 +196,7 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         for body in self.listed_in("llvm.global_ctors") {
             self.builder.way(before, WayKind::Call { callee: routine_of(body), back: before });
         }
-        let mut late = self.listed_in("llvm.global_dtors");
-        late.extend(self.registered());
-        for body in late {
+        for body in self.late() {
             self.builder.way(behind, WayKind::Call { callee: routine_of(body), back: behind });
         }
         self.builder.way(behind, WayKind::End);
@@ -201,6 +205,49 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
             self.builder.root(routine_of(body));
         }
         Ok(())
+    }
+
+    /// What runs behind `main`.
+    fn late(&self) -> BTreeSet<Body> {
+        let mut late = self.listed_in("llvm.global_dtors");
+        late.extend(self.registered());
+        late
+    }
+
+    /// Those whose return is to be seen, and that do not loop by calls in tail position.
+    fn find_keepers(&self) -> BTreeSet<Body> {
+        let mut keepers: BTreeSet<Body> = self.body_named("main").into_iter().collect();
+        keepers.extend(self.threads());
+        keepers.extend(self.late());
+        keepers.retain(|&keeper| {
+            let mut reached = BTreeSet::new();
+            let mut pending = vec![keeper];
+            while let Some(body) = pending.pop() {
+                let callees = self.tail_callees(body);
+                pending.extend(callees.into_iter().filter(|&callee| reached.insert(callee)));
+            }
+            !reached.contains(&keeper)
+        });
+        keepers
+    }
+
+    /// Whom a function calls in tail position.
+    fn tail_callees(&self, body: Body) -> BTreeSet<Body> {
+        let (object, _) = self.targets.bodies()[body];
+        let function = self.targets.function(body);
+        let mut callees = BTreeSet::new();
+        for (inst, data) in function.insts.iter() {
+            let Some(call) = data.op.call() else { continue };
+            if !is_in_tail_position(function, inst, call) {
+                continue;
+            }
+            match self.targets.target(object, function, inst, call) {
+                Target::Body(callee) => callees.extend([callee]),
+                Target::Taken { arguments } => callees.extend(self.targets.taken_with(arguments)),
+                Target::Inline | Target::Unseen(_) => {}
+            }
+        }
+        callees
     }
 
     /// Where threads may begin.
@@ -418,7 +465,9 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
             Target::Taken { arguments } => self.targets.taken_with(arguments).collect(),
             Target::Unseen(_) => BTreeSet::new(),
         };
+        let keeps_frame = self.keepers.contains(&place.body) && call.tail != Tail::Must;
         let is_tail = !self.has_landings.contains(&place.body)
+            && !keeps_frame
             && !traits.returns_twice
             && is_in_tail_position(place.function, inst, call);
         let unseen = self.unseen(place, inst, &target, traits);

@@ -20,11 +20,11 @@ use backtrail_trace::block_log::{Events, InheritedLog, Process, Range};
 use backtrail_trace::distribution::Witness;
 use backtrail_trace::file::{Ending, Step, Writer};
 use backtrail_trace::icfg::from_program::ProgramGraph;
-use backtrail_trace::icfg::{Node, PlaceKind, Role, Routine, Way, WayKind};
+use backtrail_trace::icfg::{Node, PlaceKind, Role, Routine, WayKind};
 use backtrail_trace::planning::Plan;
 use backtrail_trace::probes::UnitMeaning;
 use backtrail_trace::rebuild::{self, Outcome, Rebuild, Tables};
-use backtrail_trace::witness_log::{WitnessEvents, first_and_last};
+use backtrail_trace::witness_log::{WitnessEvents, first_and_count};
 
 use super::log::read_process;
 use crate::exit::{Diverged, Unreadable};
@@ -232,26 +232,19 @@ impl Merge<'_> {
         Ok(incomplete)
     }
 
-    /// Whether nothing is executed behind a way: a call that ends the process, or goes on
-    /// as another program, or the return of `main`.
-    fn ends_process(&self, way: Way) -> bool {
+    /// Whether a thread ended that is known up to this node: the last of what was
+    /// recorded is that the function returned which it began with, or that it came to
+    /// what ends the process, or goes on as another program.
+    fn has_ended(&self, rebuilt: &Rebuild<'_, Log<'_>>, last: Node) -> bool {
         let icfg = &self.graph.icfg;
-        let way = icfg.ways()[way];
-        let kinds = |node: Node| icfg.ways_of(node).map(|way| icfg.ways()[way].kind);
-        match way.kind {
-            WayKind::Step(to) if icfg.nodes()[to].role == Role::Hub => {
-                let is_turn = |node: Node| self.graph.turns.binary_search(&node).is_ok();
-                let is_end = |kind| kind == WayKind::End;
+        let is_hub = icfg.nodes()[last].role == Role::Hub;
+        let is_turn = |node: Node| self.graph.turns.binary_search(&node).is_ok();
+        let kinds = || icfg.ways_of(last).map(|way| icfg.ways()[way].kind);
+        match rebuilt.nodes_since_witness() {
+            Some(0) => rebuilt.depth() == 1 && kinds().any(|kind| kind == WayKind::Return),
+            Some(1) if is_hub => {
                 let is_back = |kind| matches!(kind, WayKind::Step(back) if !is_turn(back));
-                kinds(to).any(is_end) && !kinds(to).any(is_back)
-            }
-            WayKind::Return => {
-                let start = icfg.routines()[icfg.roots()[0]].entry;
-                let main = icfg.nodes()[way.from].routine;
-                kinds(start).any(|kind| match kind {
-                    WayKind::Call { callee, back } => back != start && callee == main,
-                    _ => false,
-                })
+                kinds().any(|kind| kind == WayKind::End) && !kinds().any(is_back)
             }
             _ => false,
         }
@@ -270,22 +263,17 @@ impl Merge<'_> {
         let mut written = Written::default();
         let mut logs = Vec::new();
         let mut begins = Vec::new();
-        let (mut first, mut ends) = (None, true);
+        let mut first = None;
         let is_fork = thread == 0 && runs[0].processes[process].parent.is_some();
         for (run, records) in runs.iter().enumerate() {
             let open = |share: Share| records.open(place, share, &self.meanings[run]);
-            let known = first_and_last(open(Share::Own)?.events);
+            let known = first_and_count(open(Share::Own)?.events);
             let place_of =
                 |witness: Witness| icfg.place(self.plan.profiles[run].places()[witness.position()]);
             if run == 0 {
-                first = known.map(|(first, ..)| place_of(first));
+                first = known.map(|(first, _)| place_of(first));
             }
-            ends &= known.is_some_and(|(_, last, _)| match place_of(last) {
-                PlaceKind::Way(way) if thread == 0 => self.ends_process(way),
-                PlaceKind::Way(way) => icfg.ways()[way].kind == WayKind::Return,
-                PlaceKind::Node(_) => false,
-            });
-            written.events.push(known.map_or(0, |(_, _, count)| count));
+            written.events.push(known.map_or(0, |(_, count)| count));
             if is_fork {
                 begins.push(open(Share::Inherited)?.count() as u64);
             }
@@ -315,7 +303,7 @@ impl Merge<'_> {
         }
         // A log that could not go on ends before its run did.
         let is_logged = runs.iter().all(|run| run.processes[process].process.incomplete.is_none());
-        let is_whole = is_logged && (ends || (thread == 0 && process_ended));
+        let is_whole = is_logged && thread == 0 && process_ended;
         let ending = if is_whole { rebuild::Ending::Whole } else { rebuild::Ending::Cut };
         let troubles: Vec<_> = logs.iter().map(|log| log.events.trouble()).collect();
         let asked: Vec<Rc<Cell<u64>>> = logs.iter().map(|log| Rc::clone(&log.asked)).collect();
@@ -335,7 +323,7 @@ impl Merge<'_> {
         }
         result?;
         let ending = match rebuilt.outcome() {
-            Some(Outcome::Unknown(node)) if !(ends && thread > 0) => {
+            Some(Outcome::Unknown(node)) if !is_logged || !self.has_ended(&rebuilt, node) => {
                 Ending::Unknown(format!("the run was stopped behind {}", self.name(node)))
             }
             _ => Ending::Whole,
