@@ -14,7 +14,7 @@ pub mod record;
 pub mod tune;
 
 /// The version of every layout in this crate.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The section of an object or executable that holds unit records, one after
 /// another (the linker concatenates them). Not allocated.

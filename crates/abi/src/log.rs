@@ -224,11 +224,13 @@ pub struct ThreadHeader {
     pub tid: u32,
     /// Orders the threads of a process by their first event.
     pub ordinal: u32,
-    /// Of the thread that a fork's child began with: how many slots for events the first
-    /// thread of [`ProcessHeader::forked_from`] had taken when it forked, and one more.
-    /// 0: that is not known, because another thread forked, or nobody told the C
-    /// library; or the thread did not begin so.
+    /// Of the thread that a fork's child began with: how many slots for events the
+    /// thread of [`ProcessHeader::forked_from`] had taken that forked, and one more.
+    /// 0: that is not known, because nobody told the C library; or the thread did not
+    /// begin so.
     pub forked_at: u32,
+    /// The ordinal of the thread that forked, if `forked_at` is not 0.
+    pub forked_by: u32,
 }
 
 /// The length of a thread's file after its first allocation.
@@ -453,6 +455,7 @@ impl ThreadHeader {
             tid: fields.number(),
             ordinal: fields.number(),
             forked_at: fields.number(),
+            forked_by: fields.number(),
         })
     }
 }

@@ -29,9 +29,8 @@ pub struct ProcessRecord {
     pub parent: u32,
     /// The recorded process it is a fork of; `None` if it began with an `exec`.
     pub forked_from: Option<u32>,
-    /// How many events the first thread of that process had logged when it forked, if
-    /// it was that one and it is known.
-    pub forked_at: Option<u64>,
+    /// Where that process was when it forked, if it is known.
+    pub forked_at: Option<ForkPlace>,
     /// Its executable.
     pub executable: PathBuf,
     /// Its folder.
@@ -42,6 +41,15 @@ pub struct ProcessRecord {
     pub threads: Vec<ThreadFile>,
     /// Its files of counters, ordered by module and copy.
     pub counts: Vec<CountsPath>,
+}
+
+/// Where a thread was when it forked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ForkPlace {
+    /// The thread, by [`ThreadFile::ordinal`].
+    pub thread: u32,
+    /// How many events it had logged.
+    pub events: u64,
 }
 
 impl ProcessRecord {
@@ -164,12 +172,13 @@ impl Records {
 }
 
 /// Where a process was forked, by the log of its first thread.
-fn forked_at(path: &Path) -> Option<u64> {
+fn forked_at(path: &Path) -> Option<ForkPlace> {
     let mut bytes = [0; ThreadHeader::BYTES];
     File::open(path).and_then(|mut file| file.read_exact(&mut bytes)).ok()?;
     // What else is wrong with it is found by whoever reads it.
     let header = ThreadHeader::read(&bytes).ok()?;
-    u64::from(header.forked_at).checked_sub(1)
+    let events = u64::from(header.forked_at).checked_sub(1)?;
+    Some(ForkPlace { thread: header.forked_by, events })
 }
 
 /// A process, and which of the others it was forked by.
@@ -181,8 +190,8 @@ pub struct Descendant {
     pub parent: Option<usize>,
 }
 
-/// Processes such that each is followed by those that it forked, in the order in which
-/// it did, which is the same whichever of them was faster. `processes` are ordered by
+/// Processes such that each is followed by those that it forked, thread by thread, in the
+/// order in which they did, which is the same whichever of them was faster. `processes` are ordered by
 /// their first event.
 pub fn in_order_of_forks(processes: Vec<ProcessRecord>) -> Vec<Descendant> {
     // Numbers are used again: the parent is the last process of that number before.
@@ -197,7 +206,8 @@ pub fn in_order_of_forks(processes: Vec<ProcessRecord>) -> Vec<Descendant> {
     let children = |of: Option<usize>| {
         let mut found: Vec<usize> =
             (0..processes.len()).filter(|&child| parents[child] == of).collect();
-        found.sort_by_key(|&child| processes[child].forked_at.unwrap_or(u64::MAX));
+        let place = |&child: &usize| processes[child].forked_at;
+        found.sort_by_key(|child| (place(child).is_none(), place(child)));
         found.into_iter().rev()
     };
     waiting.extend(children(None).map(|root| (root, None)));

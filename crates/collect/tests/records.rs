@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use backtrail_collect::Error;
-use backtrail_collect::records::{ProcessRecord, Records, ThreadFile, in_order_of_forks};
+use backtrail_collect::records::{
+    Descendant, ProcessRecord, Records, ThreadFile, in_order_of_forks,
+};
 
 fn process_file(pid: u32, parent: u32, forked_from: u32, executable: &str) -> Vec<u8> {
     let mut bytes = b"BTPROC\x01\n".to_vec();
-    for number in [2, pid, parent, forked_from, 0, 0, 0, 0] {
+    for number in [3, pid, parent, forked_from, 0, 0, 0, 0] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(executable.as_bytes());
@@ -117,7 +119,7 @@ fn what_is_not_a_record_is_reported_and_hides_nothing() {
             ("7-00000000000000aa", "its process file is not one of ours"),
             (
                 "8-00000000000000aa",
-                "its process file has format version 200, this backtrail reads version 2"
+                "its process file has format version 200, this backtrail reads version 3"
             ),
             ("README", "not the folder of a process"),
         ]
@@ -137,9 +139,9 @@ fn no_folder_is_an_error_that_says_so() {
 }
 
 /// The log of a thread that a fork's child begins with.
-fn forked_thread(tid: u32, forked_at: u32) -> Vec<u8> {
+fn forked_thread(tid: u32, forked_at: (u32, u32)) -> Vec<u8> {
     let mut bytes = backtrail_abi::log::THREAD_MAGIC.to_vec();
-    for number in [backtrail_abi::VERSION, tid, 0, forked_at] {
+    for number in [backtrail_abi::VERSION, tid, 0, forked_at.0, forked_at.1] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.resize(4096, 0);
@@ -149,8 +151,16 @@ fn forked_thread(tid: u32, forked_at: u32) -> Vec<u8> {
 #[test]
 fn processes_follow_who_forked_them() {
     let folder = tempfile::tempdir().unwrap();
-    // By first event: the number, whose fork it is, and when.
-    let processes = [(10, 0, 0), (13, 10, 90), (12, 10, 40), (14, 12, 7), (11, 10, 5), (12, 0, 0)];
+    // By first event: the number, whose fork it is, and when, by which thread.
+    let processes = [
+        (10, 0, (0, 0)),
+        (15, 10, (3, 1)),
+        (13, 10, (90, 0)),
+        (12, 10, (40, 0)),
+        (14, 12, (7, 0)),
+        (11, 10, (5, 0)),
+        (12, 0, (0, 0)),
+    ];
     for (nonce, (pid, forked_from, forked_at)) in processes.into_iter().enumerate() {
         let process = folder.path().join(format!("{pid}-{:016x}", nonce + 1));
         std::fs::create_dir(&process).unwrap();
@@ -160,16 +170,17 @@ fn processes_follow_who_forked_them() {
     }
     let records = Records::read(folder.path()).unwrap().processes;
     let order = in_order_of_forks(records);
-    let found: Vec<_> =
-        order.iter().map(|it| (it.record.pid, it.parent, it.record.forked_at)).collect();
+    let place = |it: &Descendant| it.record.forked_at.map(|it| (it.thread, it.events));
+    let found: Vec<_> = order.iter().map(|it| (it.record.pid, it.parent, place(it))).collect();
     assert_eq!(
         found,
         [
             (10, None, None),
-            (11, Some(0), Some(4)),
-            (12, Some(0), Some(39)),
-            (14, Some(2), Some(6)),
-            (13, Some(0), Some(89)),
+            (11, Some(0), Some((0, 4))),
+            (12, Some(0), Some((0, 39))),
+            (14, Some(2), Some((0, 6))),
+            (13, Some(0), Some((0, 89))),
+            (15, Some(0), Some((1, 2))),
             (12, None, None),
         ]
     );

@@ -2,14 +2,13 @@
 //!
 //! What a fork's child does begins in the middle of what its parent did. The child's
 //! log says where ([`ThreadHeader::forked_at`]): a handler that the C library calls
-//! before it forks notes how many slots were taken, in memory that the child inherits,
-//! and the child's first event takes the note. A child that has logged nothing is, to
+//! before it forks notes which thread does, and how many slots it had taken, in memory
+//! that the child inherits, and the child's first event takes the note. A child that has logged nothing is, to
 //! its own children, as if it were its parent.
 //!
 //! Of handlers of the program itself, those that run before a fork run before this one,
 //! which is registered earlier. A fork that goes around the C library finds no note,
-//! since the note is taken back behind each fork; nor does one by a thread that is not
-//! the first of its process.
+//! since the note is taken back behind each fork.
 //!
 //! [`ThreadHeader::forked_at`]: backtrail_abi::log::ThreadHeader::forked_at
 
@@ -19,8 +18,11 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::fork::{self, Handlers};
 use crate::thread::State;
 
-/// What a child inherits.
+/// What a child inherits: how many slots, and one more.
 static NOTE: AtomicU32 = AtomicU32::new(0);
+
+/// And the ordinal of the thread whose they are.
+static THREAD: AtomicU32 = AtomicU32::new(0);
 
 /// Nonzero: this instance's handlers are registered.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
@@ -33,8 +35,8 @@ pub(crate) fn register_handlers() {
 }
 
 /// The note, for a child that begins to log.
-pub(crate) fn take() -> u32 {
-    NOTE.swap(0, Ordering::Relaxed)
+pub(crate) fn take() -> (u32, u32) {
+    (NOTE.swap(0, Ordering::Relaxed), THREAD.swap(0, Ordering::Relaxed))
 }
 
 /// The calling thread's state.
@@ -59,8 +61,9 @@ extern "C" fn before() {
         // As its parent was.
         Some(state) if state.is_wiped() => {}
         Some(state) => {
-            let slots = state.slots_of_first().and_then(|it| u32::try_from(it + 1).ok());
+            let slots = state.slots().and_then(|it| u32::try_from(it + 1).ok());
             NOTE.store(slots.unwrap_or(0), Ordering::Relaxed);
+            THREAD.store(state.ordinal(), Ordering::Relaxed);
         }
         None => NOTE.store(0, Ordering::Relaxed),
     }

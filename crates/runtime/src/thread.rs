@@ -149,6 +149,7 @@ pub(crate) struct State {
     ordinal: AtomicU32,
     /// See [`ThreadHeader::forked_at`].
     forked_at: AtomicU32,
+    forked_by: AtomicU32,
     /// Nonzero: nothing is recorded any more.
     stopped: AtomicU32,
     /// Nonzero: the thread is of the process that made the record, so that its
@@ -187,11 +188,14 @@ impl State {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// How many slots were taken, of the first thread of a process that has logged.
-    /// Nothing if it is another thread, or has stopped.
-    pub(crate) fn slots_of_first(&self) -> Option<u64> {
-        let is_first = self.ordinal.load(Ordering::Relaxed) == 0;
-        if !is_first || self.stopped.load(Ordering::Relaxed) != 0 {
+    /// Orders the threads of a process by their first event.
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.ordinal.load(Ordering::Relaxed)
+    }
+
+    /// How many slots were taken. Nothing if the thread has stopped.
+    pub(crate) fn slots(&self) -> Option<u64> {
+        if self.stopped.load(Ordering::Relaxed) != 0 {
             return None;
         }
         let word = self.word.load(Ordering::Relaxed) as usize;
@@ -230,7 +234,9 @@ impl State {
         let state = match Self::at(slot) {
             Some(wiped) => {
                 wiped.enlist(control);
-                wiped.forked_at.store(inherited(), Ordering::Relaxed);
+                let (slots, thread) = inherited();
+                wiped.forked_at.store(slots, Ordering::Relaxed);
+                wiped.forked_by.store(thread, Ordering::Relaxed);
                 wiped
             }
             None => match own_process.then(|| Self::take_over(control, tid)).flatten() {
@@ -369,6 +375,7 @@ impl State {
             (&raw mut (*header).tid).write(self.tid.load(Ordering::Relaxed));
             (&raw mut (*header).ordinal).write(self.ordinal.load(Ordering::Relaxed));
             (&raw mut (*header).forked_at).write(self.forked_at.load(Ordering::Relaxed));
+            (&raw mut (*header).forked_by).write(self.forked_by.load(Ordering::Relaxed));
             AtomicU64::from_ptr(header.cast())
                 .store(u64::from_le_bytes(THREAD_MAGIC), Ordering::Release);
         }
@@ -413,19 +420,20 @@ impl State {
         self.windows_end.store(0, Ordering::Relaxed);
         self.segments.store(0, Ordering::Relaxed);
         self.forked_at.store(0, Ordering::Relaxed);
+        self.forked_by.store(0, Ordering::Relaxed);
         self.stopped.store(0, Ordering::Relaxed);
     }
 }
 
-/// Where the process that this is a fork of was.
+/// Where the process that this is a fork of was, and which thread of it.
 #[cfg(feature = "log")]
-fn inherited() -> u32 {
+fn inherited() -> (u32, u32) {
     crate::inheritance::take()
 }
 
 #[cfg(not(feature = "log"))]
-fn inherited() -> u32 {
-    0
+fn inherited() -> (u32, u32) {
+    (0, 0)
 }
 
 /// The first zero word in a mapped range of whole words.

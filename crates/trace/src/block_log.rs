@@ -54,7 +54,7 @@ pub fn example_process() -> Vec<u8> {
 #[doc(hidden)]
 pub fn example_thread() -> Vec<u8> {
     let mut bytes = backtrail_abi::log::THREAD_MAGIC.to_vec();
-    [backtrail_abi::VERSION, 10, 0, 0, 1, 3]
+    [backtrail_abi::VERSION, 10, 0, 0, 0, 1, 3]
         .iter()
         .for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes.resize(4096, 0);

@@ -236,6 +236,15 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
         rebuild
     }
 
+    /// The root does not end the trace when it returns: what follows is this node, of a
+    /// routine without a frame. That the root returns has to be a witness in every
+    /// profile, for first witnesses end there.
+    #[must_use]
+    pub fn going_on_at(mut self, behind: Node) -> Self {
+        self.stack[0] = behind.position() as u32;
+        self
+    }
+
     /// How the trace ended, once it has.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.state {
@@ -251,9 +260,8 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
     }
 
     /// Of a trace that ended where all partial traces were cut: how many nodes it tried
-    /// to leave since a witness was last passed. 0 behind the return of a root that is a
-    /// witness, and 1 at a node to which a witness led: that the execution came there is
-    /// recorded, and does not just follow if it went on.
+    /// to leave since a witness was last passed. 1 at a node to which a witness led: that
+    /// the execution came there is recorded, and does not just follow if it went on.
     pub fn nodes_since_witness(&self) -> Option<u64> {
         (self.live == 0).then_some(self.quiet)
     }

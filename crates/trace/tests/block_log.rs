@@ -35,7 +35,7 @@ fn process_of(units: Units<'_>) -> Vec<u8> {
 /// A thread file with these words, `length` bytes long.
 fn thread_file(words: &[u32], length: usize) -> Vec<u8> {
     let mut bytes = b"BTEVNT\x01\n".to_vec();
-    [VERSION, 11, 2, 0].iter().for_each(|number: &u32| bytes.extend(number.to_le_bytes()));
+    [VERSION, 11, 2, 0, 0].iter().for_each(|number: &u32| bytes.extend(number.to_le_bytes()));
     words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
     bytes.resize(length, 0);
     bytes
@@ -75,10 +75,10 @@ fn a_zero_before_an_event_is_a_lost_one() {
 
 #[test]
 fn a_log_that_fills_its_file() {
-    let thread = thread_file(&[3; 1018], 4096);
+    let thread = thread_file(&[3; 1017], 4096);
     let (events, summary) = read_all(&process_of(&UNITS), &thread).unwrap();
-    assert_eq!(events.len(), 1018);
-    assert_eq!(summary, Summary { events: 1018, lost: 0, truncated: false });
+    assert_eq!(events.len(), 1017);
+    assert_eq!(summary, Summary { events: 1017, lost: 0, truncated: false });
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_thread_that_was_killed_at_its_start_has_no_events() {
         assert_eq!((events.len(), summary), (0, Summary::default()));
     }
     let mut thread = thread_file(&[1], 4096);
-    thread[..24].fill(0);
+    thread[..28].fill(0);
     assert!(matches!(read_all(&process_of(&UNITS), &thread), Err(Error::Headless)));
 }
 
@@ -141,7 +141,7 @@ fn what_is_wrong_is_said() {
 /// What the reader should say, decided for the whole file at once.
 fn slow_twin(units: Units<'_>, bytes: &[u8]) -> Option<(Vec<Event>, Summary)> {
     let words: Vec<u32> = bytes
-        .get(24..)?
+        .get(28..)?
         .chunks_exact(4)
         .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
         .collect();
@@ -194,7 +194,7 @@ fn every_prefix_is_read_or_refused() {
         let result = read_all(&process, &thread[..length]);
         match length {
             0 => assert_eq!(result.unwrap(), (Vec::new(), Summary::default())),
-            1..24 => assert!(matches!(result, Err(Error::Short { .. }))),
+            1..28 => assert!(matches!(result, Err(Error::Short { .. }))),
             _ => assert_eq!(result.ok(), slow_twin(&UNITS, &thread[..length]), "{length}"),
         }
     }
@@ -241,9 +241,9 @@ proptest! {
         words in prop::collection::vec(0u32..300, 0..30000),
         cut in 0usize..200_000,
     ) {
-        let length = (24 + words.len() * 4).next_power_of_two().max(4096);
+        let length = (28 + words.len() * 4).next_power_of_two().max(4096);
         let mut thread = thread_file(&words, length);
-        thread.truncate(cut.max(24));
+        thread.truncate(cut.max(28));
         let process = Process::read(&process_of(&units)).unwrap();
         let expected = slow_twin(&units, &thread);
         for pieces in [false, true] {

@@ -43,7 +43,7 @@ const fn larger(fixture: Fixture) -> Fixture {
 }
 
 /// All that are traced.
-pub const FIXTURES: [Fixture; 12] = [
+pub const FIXTURES: [Fixture; 14] = [
     fixture("trace/jumps.c", "-O1", &[], "longjmp out of nested calls"),
     fixture("trace/pointers.c", "-O1", &[], "calls and jumps by pointers, callbacks"),
     fixture("trace/signals.c", "-O1", &[], "handlers of signals that it raises"),
@@ -51,6 +51,13 @@ pub const FIXTURES: [Fixture; 12] = [
     larger(fixture("trace/unwinding.cc", "-O2", &[], "exceptions")),
     fixture("trace/loops.c", "-O0", &["7"], "loops that are counted"),
     fixture("trace/vfork.c", "-O1", &[], "children in the frames of their parent"),
+    fixture("trace/forks.c", "-O1", &["nested"], "children that fork"),
+    fixture(
+        "trace/tail_forks.c",
+        "-O2",
+        &["thread that returns", "report"],
+        "children that a thread forks and that end with it",
+    ),
     fixture("trace/endings.c", "-O1", &["exit"], "an end in the middle"),
     larger(fixture("oracle/control.c", "-O1", &["one", "two"], "all kinds of control flow")),
     larger(fixture("profile/words.c", "-O2", &["9"], "a table of words")),

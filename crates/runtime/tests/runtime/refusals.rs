@@ -77,11 +77,11 @@ fn a_limit_on_the_size_of_files() {
     let program = Program::new("limits");
     let (count, why) = run_limited(&program, "f");
     // The largest length allowed is 16 KiB, less the header.
-    assert_eq!((count, why), ((16 << 10) / 4 - 6, Incomplete::Extend));
+    assert_eq!((count, why), ((16 << 10) / 4 - 7, Incomplete::Extend));
     let logs = program.logs();
     assert_eq!(logs.len(), 2, "a child tries again");
     assert_eq!(logs[1].gap().why, Some(Incomplete::Extend));
-    assert_eq!(logs[1].only_thread().events.len(), (16 << 10) / 4 - 6);
+    assert_eq!(logs[1].only_thread().events.len(), (16 << 10) / 4 - 7);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_full_disk() {
     let events = &logs[0].only_thread().events;
     assert_eq!(logs[0].gap().why, Some(Incomplete::Extend));
     assert_eq!(logs[0].gap().error, 28, "ENOSPC");
-    assert_eq!(events.len(), (512 << 10) / 4 - 6 - 16);
+    assert_eq!(events.len(), (512 << 10) / 4 - 7 - 16);
     assert_eq!(**events, told(&program)[..events.len()]);
 
     // Room for the process file, not for a thread's.

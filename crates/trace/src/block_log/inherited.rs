@@ -59,7 +59,7 @@ mod tests {
 
     fn log(events: std::ops::Range<u32>) -> Vec<u8> {
         let mut bytes = THREAD_MAGIC.to_vec();
-        let header = [backtrail_abi::VERSION, 7, 0, 0];
+        let header = [backtrail_abi::VERSION, 7, 0, 0, 0];
         header.into_iter().chain(events).for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.resize(4096, 0);
         bytes

@@ -1,7 +1,7 @@
 //! Putting a trace together from the records of runs.
 //!
-//! What the first thread of a fork's child did is rebuilt from its parent's log up to the
-//! fork and its own behind it, and written from there. So what came before a fork is
+//! What the first thread of a fork's child did is rebuilt from the log of the thread that
+//! forked, up to there, and its own behind it, and written from there. So what came before a fork is
 //! walked again for each child; nothing is kept for that.
 
 use std::cell::Cell;
@@ -81,8 +81,27 @@ impl RunRecords {
         let Recorded { record, parent, .. } = &self.processes[process];
         match (record.forked_from, parent) {
             (None, _) => true,
-            (Some(_), Some(parent)) => record.forked_at.is_some() && self.is_begun(*parent),
+            (Some(_), Some(parent)) => {
+                self.forking_thread(process).is_some() && self.is_begun(*parent)
+            }
             (Some(_), None) => false,
+        }
+    }
+
+    /// Who forked a process, and how many events it had logged.
+    fn forking_thread(&self, process: usize) -> Option<((usize, usize), u64)> {
+        let Recorded { record, parent, .. } = &self.processes[process];
+        let (parent, place) = ((*parent)?, record.forked_at?);
+        let mut threads = self.processes[parent].record.threads.iter();
+        let thread = threads.position(|thread| thread.ordinal == place.thread)?;
+        Some(((parent, thread), place.events))
+    }
+
+    /// The thread in which a thread's log begins: another one's if its process was forked.
+    fn origin(&self, (process, thread): (usize, usize)) -> (usize, usize) {
+        match self.forking_thread(process).filter(|_| thread == 0) {
+            Some((forking, _)) => self.origin(forking),
+            None => (process, thread),
         }
     }
 
@@ -99,14 +118,15 @@ impl RunRecords {
         if share != Share::Inherited {
             parts.push((&**path, None));
         }
-        let mut child = own;
+        let mut child = (process, thread);
         // Other threads begin in their process.
-        while let Some(parent) = child.parent.filter(|_| share != Share::Own && thread == 0) {
-            let parent = &self.processes[parent];
-            let first = parent.record.threads.first().filter(|first| first.ordinal == 0);
-            let Some(first) = first else { break };
-            parts.push((&first.path, child.record.forked_at));
-            child = parent;
+        while child.1 == 0
+            && share != Share::Own
+            && let Some((forking, events)) = self.forking_thread(child.0)
+        {
+            let path = &self.processes[forking.0].record.threads[forking.1].path;
+            parts.push((&**path, Some(events)));
+            child = forking;
         }
         parts.reverse();
         let input = InheritedLog::open(parts).map_err(Error::read(path))?;
@@ -233,21 +253,29 @@ impl Merge<'_> {
     }
 
     /// Whether a thread ended that is known up to this node: the last of what was
-    /// recorded is that the function returned which it began with, or that it came to
-    /// what ends the process, or goes on as another program.
+    /// recorded is that the function returned which it began with, or one that was called
+    /// behind that, or that it came to what ends the process, or goes on as another program.
     fn has_ended(&self, rebuilt: &Rebuild<'_, Log<'_>>, last: Node) -> bool {
         let icfg = &self.graph.icfg;
         let is_hub = icfg.nodes()[last].role == Role::Hub;
         let is_turn = |node: Node| self.graph.turns.binary_search(&node).is_ok();
         let kinds = || icfg.ways_of(last).map(|way| icfg.ways()[way].kind);
-        match rebuilt.nodes_since_witness() {
-            Some(0) => rebuilt.depth() == 1 && kinds().any(|kind| kind == WayKind::Return),
-            Some(1) if is_hub => {
-                let is_back = |kind| matches!(kind, WayKind::Step(back) if !is_turn(back));
-                kinds().any(|kind| kind == WayKind::End) && !kinds().any(is_back)
-            }
-            _ => false,
-        }
+        let is_back = |kind| matches!(kind, WayKind::Step(back) if !is_turn(back));
+        is_hub
+            && rebuilt.nodes_since_witness() == Some(1)
+            && kinds().any(|kind| kind == WayKind::End)
+            && !kinds().any(is_back)
+    }
+
+    /// What runs behind `main`, and behind the function that the last thread of a process
+    /// began with.
+    fn behind_main(&self) -> Option<Node> {
+        let icfg = &self.graph.icfg;
+        let start = icfg.routines()[icfg.roots()[0]].entry;
+        icfg.ways_of(start).find_map(|way| match icfg.ways()[way].kind {
+            WayKind::Call { back, .. } if back != start => Some(back),
+            _ => None,
+        })
     }
 
     /// Writes a thread.
@@ -264,6 +292,9 @@ impl Merge<'_> {
         let mut logs = Vec::new();
         let mut begins = Vec::new();
         let mut first = None;
+        // Where the thread began whose frames these are.
+        let (_, origin) = runs[0].origin(place);
+        let mut begin = None;
         let is_fork = thread == 0 && runs[0].processes[process].parent.is_some();
         for (run, records) in runs.iter().enumerate() {
             let open = |share: Share| records.open(place, share, &self.meanings[run]);
@@ -272,6 +303,8 @@ impl Merge<'_> {
                 |witness: Witness| icfg.place(self.plan.profiles[run].places()[witness.position()]);
             if run == 0 {
                 first = known.map(|(first, _)| place_of(first));
+                let mut all = open(Share::Both)?.filter(|it| it.interrupted_by().is_none());
+                begin = all.next().map(|event| place_of(event.witness));
             }
             written.events.push(known.map_or(0, |(_, count)| count));
             if is_fork {
@@ -283,7 +316,7 @@ impl Merge<'_> {
         writer.begin_thread(pid, thread as u32 + 1)?;
         // The first thread begins before main, others with what they were given.
         let roots = icfg.roots();
-        let root = match (thread, first) {
+        let root = match (origin, begin) {
             (0, _) => Some(roots[0]),
             (_, Some(PlaceKind::Node(node))) => {
                 Some(icfg.nodes()[node].routine).filter(|root| roots[1..].contains(root))
@@ -309,8 +342,11 @@ impl Merge<'_> {
         let asked: Vec<Rc<Cell<u64>>> = logs.iter().map(|log| Rc::clone(&log.asked)).collect();
         let traces = logs.into_iter().map(|log| (log, ending));
         let mut rebuilt = Rebuild::new(self.tables, root, traces);
+        if let Some(behind) = self.behind_main().filter(|_| origin > 0) {
+            rebuilt = rebuilt.going_on_at(behind);
+        }
         // The routine before main is no frame.
-        let bottom = if is_fork { u32::MAX } else { 1 + u32::from(thread == 0) };
+        let bottom = if is_fork { u32::MAX } else { 1 + u32::from(origin == 0) };
         // What is inherited is known to be passed when the first of what is not is.
         let is_passed = |(asked, begin): (&Rc<Cell<u64>>, &u64)| asked.get() > begin + 1;
         let is_own = || !is_fork || asked.iter().zip(&begins).any(is_passed);
