@@ -100,16 +100,9 @@ impl Demo {
         let shipped = self.tabulate("./tabulate.pt", "crash.csv");
         let line = format!("ulimit -c unlimited; exec {}", command::shown(&shipped));
         self.show(self.step("sh", &["-c", &line]), Some(SIGSEGV))?;
-        let entries = std::fs::read_dir(&self.folder)?.flatten().map(|it| it.file_name());
-        let is_core = |name: &String| name == "core" || name.starts_with("core.");
-        let Some(core) = entries.filter_map(|it| it.into_string().ok()).find(is_core) else {
-            let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern");
-            println!(
-                "no core dump is here: the limit forbids it, or the kernel puts it elsewhere \
-                 (/proc/sys/kernel/core_pattern is {:?})",
-                pattern.unwrap_or_default().trim()
-            );
-            return Ok(());
+        let core = match self.core()? {
+            Some(core) => core,
+            None => self.core_by_gdb(&shipped)?,
         };
         let autopsy =
             self.show(self.step("backtrail", &["autopsy", "--exe", "tabulate.pt", &core]), None)?;
@@ -119,6 +112,29 @@ impl Demo {
             "the autopsy does not tell the way to the crash"
         );
         Ok(())
+    }
+
+    /// The core that the kernel left.
+    fn core(&self) -> Result<Option<String>> {
+        let entries = std::fs::read_dir(&self.folder)?.flatten().map(|it| it.file_name());
+        let is_core = |name: &String| name == "core" || name.starts_with("core.");
+        Ok(entries.filter_map(|it| it.into_string().ok()).find(is_core))
+    }
+
+    /// The same where the kernel gives it to another program, or to nobody.
+    fn core_by_gdb(&self, dying: &Command) -> Result<String> {
+        let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+        println!(
+            "the kernel left no core dump here (kernel.core_pattern is {:?}), so gdb writes it",
+            pattern.trim()
+        );
+        let script = ["-nx", "-batch", "-ex", "run", "-ex", "generate-core-file core", "--args"];
+        let mut gdb = self.step("gdb", &script);
+        self.show_all(gdb.arg(dying.get_program()).args(dying.get_args()))?;
+        self.core()?.context(
+            "gdb could not write a core dump; it needs ptrace (kernel.yama.ptrace_scope, the \
+             capability SYS_PTRACE, seccomp)",
+        )
     }
 
     /// What a reader can see in those last blocks, checked before it is said.
@@ -163,10 +179,7 @@ impl Demo {
     /// Prints a command and what it prints. It must end with success, or with
     /// the signal that is expected of it.
     fn show(&self, mut command: Command, signal: Option<i32>) -> Result<Output> {
-        println!("{}", terminal::dim(&format!("$ {}", self.typed(&command))));
-        let output = command::capture(&mut command)?;
-        print!("{}", String::from_utf8_lossy(&output.stdout));
-        print!("{}", String::from_utf8_lossy(&output.stderr));
+        let output = self.show_all(&mut command)?;
         let died = std::os::unix::process::ExitStatusExt::signal(&output.status);
         if died != signal || (signal.is_none() && !output.status.success()) {
             bail!("{} ended with {}", command::shown(&command), output.status);
@@ -174,6 +187,15 @@ impl Demo {
         if signal.is_some() {
             println!("{}", terminal::red(&output.status.to_string()));
         }
+        Ok(output)
+    }
+
+    /// Prints a command and what it prints, however it ends.
+    fn show_all(&self, command: &mut Command) -> Result<Output> {
+        println!("{}", terminal::dim(&format!("$ {}", self.typed(command))));
+        let output = command::capture(command)?;
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        print!("{}", String::from_utf8_lossy(&output.stderr));
         Ok(output)
     }
 

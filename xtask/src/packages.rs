@@ -37,6 +37,11 @@ pub const PACKAGES: &[Package] = &[
     package(Need::Tool, "binutils", "ld, ar, strip: links programs and their variants"),
     package(Need::Tool, "build-essential", "the C and C++ libraries to compile against; make"),
     package(
+        Need::Tool,
+        "gdb",
+        "writes cores where the kernel leaves none; checks our stacks of them",
+    ),
+    package(
         Need::Test,
         "libclang-rt-19-dev",
         "clang's sanitizers, against which block logs are checked",
@@ -62,7 +67,6 @@ pub const PACKAGES: &[Package] = &[
         "util-linux",
         "setarch: the same addresses in two runs; script: a terminal; setpriv: another user",
     ),
-    package(Need::Test, "gdb", "shows the stacks of cores, against which ours are checked"),
     package(Need::Test, "lcov", "genhtml renders exported line counts"),
     package(Need::Test, "graphviz", "dot draws exported graphs"),
     package(Need::Test, "golang-go", "`go tool pprof` reads exported profiles"),

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use backtrail_testkit::cores::{self, core_of};
 use serde_json::Value;
 
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
@@ -95,19 +96,7 @@ fn build(folder: &Path, scheme: &str) {
 
 /// Lets the variant die; its core gets this name.
 fn die(folder: &Path, which: &str, core: &str) {
-    let script = format!("ulimit -c unlimited; ./a.traced {which}");
-    let _ = Command::new("sh").args(["-c", &script]).current_dir(folder).output().unwrap();
-    let names = fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name());
-    let mut names = names.filter_map(|name| name.into_string().ok());
-    match names.find(|name| name == "core" || name.starts_with("core.")) {
-        Some(written) => fs::rename(folder.join(written), folder.join(core)).unwrap(),
-        None => {
-            let save = format!("generate-core-file {core}");
-            let words =
-                ["-nx", "-batch", "-ex", "run", "-ex", &save, "--args", "./a.traced", which];
-            Command::new("gdb").args(words).current_dir(folder).output().unwrap();
-        }
-    }
+    core_of(Command::new("./a.traced").arg(which).current_dir(folder), Path::new(core));
 }
 
 fn functions(document: &Value) -> Vec<&str> {
@@ -181,7 +170,9 @@ fn less_of_a_core_never_makes_executed_code_impossible() {
             other => panic!("{other:?} at {length}: {output:?}"),
         }
     }
-    assert!(told > 10 && refused > 0, "{told} {refused}");
+    // gdb puts the registers behind everything else.
+    let is_told = if cores::kernel_writes() { told > 10 } else { told <= 8 };
+    assert!(is_told && refused > 0, "{told} {refused}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use backtrail_testkit::cores::core_of;
 use serde_json::Value;
 
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
@@ -17,22 +18,10 @@ fn run(folder: &Path, words: &[&str]) -> String {
 
 /// Lets `program` die and tells what is told of it: as text, and as a document.
 fn autopsy(folder: &Path, program: &str, words: &[&str]) -> (String, Value) {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -c unlimited; exec \"$0\" \"$@\"", program]).args(words);
-    let output = shell.current_dir(folder).output().unwrap();
-    assert!(!output.status.success(), "{program} {words:?} did not die");
-    let names = fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name());
-    let mut names = names.filter_map(|name| name.into_string().ok());
-    let core =
-        names.find(|name| name == "core" || name.starts_with("core.")).unwrap_or_else(|| {
-            let gdb =
-                ["-nx", "-batch", "-ex", "run", "-ex", "generate-core-file the-core", "--args"];
-            let mut gdb_command = Command::new("gdb");
-            gdb_command.args(gdb).arg(program).args(words).current_dir(folder).output().unwrap();
-            "the-core".to_owned()
-        });
-    let text = run(folder, &["autopsy", &core]);
-    let document = run(folder, &["autopsy", "--json", &core]);
+    let core = "the-core";
+    core_of(Command::new(program).args(words).current_dir(folder), Path::new(core));
+    let text = run(folder, &["autopsy", core]);
+    let document = run(folder, &["autopsy", "--json", core]);
     fs::remove_file(folder.join(core)).unwrap();
     (text, serde_json::from_str(&document).unwrap())
 }

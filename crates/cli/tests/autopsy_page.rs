@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use backtrail_testkit::cores::core_beside;
+
 use browser::Browser;
 
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
@@ -43,27 +45,13 @@ fn run(folder: &Path, program: &str, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The core of a program that dies: the kernel's, or gdb's where the kernel
-/// writes none here.
-fn core_of(folder: &Path, program: &str) -> String {
-    let script = format!("ulimit -c unlimited; ./{program}");
-    let _ = Command::new("sh").args(["-c", &script]).current_dir(folder).output().unwrap();
-    let names = fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name());
-    let mut names = names.filter_map(|name| name.into_string().ok());
-    if let Some(core) = names.find(|name| name == "core" || name.starts_with("core.")) {
-        return core;
-    }
-    let commands = ["-batch", "-ex", "run", "-ex", "generate-core-file the-core", program];
-    run(folder, "gdb", &commands);
-    "the-core".to_owned()
-}
-
 fn make_page(folder: &Path) -> String {
     fs::write(folder.join("a.c"), SOURCE).unwrap();
     run(folder, BACKTRAIL, &["cc", "-O0", "-g", "a.c", "-o", "a"]);
     run(folder, BACKTRAIL, &["instrument", "--quiet", "--scheme", "pt", "-o", "a.pt", "a"]);
-    let core = core_of(folder, "a.pt");
-    let words = ["autopsy", "--exe", "./a.pt", &core, "--html", "site"];
+    let core = core_beside(&folder.join("a.pt"), &[], "a");
+    let core = core.to_str().unwrap();
+    let words = ["autopsy", "--exe", "./a.pt", core, "--html", "site"];
     assert_eq!(run(folder, BACKTRAIL, &words), "site/index.html\n");
     fs::read_to_string(folder.join("site/index.html")).unwrap()
 }

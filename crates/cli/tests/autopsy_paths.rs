@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use backtrail_testkit::cores::core_beside;
 use serde_json::Value;
 
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
@@ -37,21 +38,6 @@ fn run(folder: &Path, program: &str, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The core of a program that dies: the kernel's, or gdb's where the kernel
-/// writes none here.
-fn core_of(folder: &Path, program: &str) -> String {
-    let script = format!("ulimit -c unlimited; ./{program}");
-    let _ = Command::new("sh").args(["-c", &script]).current_dir(folder).output().unwrap();
-    let names = fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name());
-    let mut names = names.filter_map(|name| name.into_string().ok());
-    if let Some(core) = names.find(|name| name == "core" || name.starts_with("core.")) {
-        return core;
-    }
-    let commands = ["-batch", "-ex", "run", "-ex", "generate-core-file the-core", program];
-    run(folder, "gdb", &commands);
-    "the-core".to_owned()
-}
-
 #[test]
 fn frames_say_which_way_they_came() {
     let folder = tempfile::tempdir().unwrap();
@@ -60,13 +46,14 @@ fn frames_say_which_way_they_came() {
     for level in ["-O0", "-O2"] {
         run(folder, BACKTRAIL, &["cc", "-g", level, "-fno-unroll-loops", "a.c", "-o", "a"]);
         run(folder, BACKTRAIL, &["instrument", "--quiet", "--scheme", "pt", "-o", "a.pt", "a"]);
-        let core = core_of(folder, "a.pt");
-        let words = ["autopsy", "--exe", "./a.pt", &core];
+        let core = core_beside(&folder.join("a.pt"), &[], "a");
+        let core = core.to_str().unwrap();
+        let words = ["autopsy", "--exe", "./a.pt", core];
         let text = run(folder, BACKTRAIL, &words);
         let document: Value =
             serde_json::from_str(&run(folder, BACKTRAIL, &[&words[..], &["--json"]].concat()))
                 .unwrap();
-        fs::remove_file(folder.join(&core)).unwrap();
+        fs::remove_file(core).unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/autopsy-1.json");
         let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&document), "{document}");

@@ -1,11 +1,12 @@
-//! What the tests share: generators of random graphs and units, and slow,
-//! obvious twins of the fast algorithms.
+//! What the tests share: generators of random graphs and units, slow,
+//! obvious twins of the fast algorithms, and programs that die.
 //!
-//! Everything here is a function of a seed, so that a failure names what
+//! Everything random is a function of a seed, so that a failure names what
 //! reproduces it. Nothing that is shipped depends on this crate.
 
 #![forbid(unsafe_code)]
 
+pub mod cores;
 pub mod random_graph;
 pub mod random_link;
 pub mod random_profile;

@@ -19,6 +19,7 @@ use backtrail_graph::Index as _;
 use backtrail_machine::backtrace::Backtrace;
 use backtrail_machine::modules::Options;
 use backtrail_machine::process::Process;
+use backtrail_testkit::cores;
 use serde_json::Value;
 
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
@@ -125,31 +126,9 @@ impl Crash {
     #[track_caller]
     pub fn core_of(&self, program: &Path, words: &[&str]) -> PathBuf {
         let core = self.path("the-core");
-        let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
-        if pattern.starts_with('|') || pattern.contains('/') {
-            let mut gdb = self.command("gdb");
-            gdb.args(["-nx", "-batch", "-ex", "set startup-with-shell off", "-ex", "run", "-ex"]);
-            gdb.arg(format!("generate-core-file {}", core.display())).arg("--args").arg(program);
-            let output = gdb.args(words).output().unwrap_or_else(|error| panic!("gdb: {error}"));
-            assert!(
-                core.is_file(),
-                "gdb could not write a core; it needs ptrace (kernel.yama.ptrace_scope, the \
-                 capability SYS_PTRACE, seccomp), because kernel.core_pattern is {pattern:?}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            return core;
-        }
         let folder = self.path("dying");
         fs::create_dir_all(&folder).unwrap();
-        let mut shell = self.command("sh");
-        shell.args(["-c", "ulimit -c unlimited && exec \"$0\" \"$@\""]).arg(program).args(words);
-        let output = shell.current_dir(&folder).output().unwrap();
-        assert!(output.status.signal().is_some(), "{program:?} {words:?} did not die: {output:?}");
-        let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();
-        let [Ok(written)] = &left[..] else {
-            panic!("the kernel left no core; `ulimit -H -c` must not be 0: {output:?}");
-        };
-        fs::rename(written.path(), &core).unwrap();
+        cores::core_of(self.command(program).args(words).current_dir(&folder), &core);
         core
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use backtrail_testkit::cores;
 use serde_json::Value;
 
 use super::judge::{Judged, compare};
@@ -125,12 +126,11 @@ impl Program {
     /// Lets a variant die, and gives its core: the kernel's, if that leaves it here,
     /// else gdb's.
     fn core(&self, variant: &str, words: &[&str], stop: u64) -> Option<PathBuf> {
-        let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
-        let elsewhere = pattern.starts_with('|') || pattern.contains('/');
-        let asked = std::env::var_os("BACKTRAIL_CORES").is_some_and(|it| it == "gdb");
-        if elsewhere || asked || self.by_debugger {
+        if self.by_debugger || !cores::kernel_writes() {
             let core = self.core_by("gdb", variant, words, stop);
-            return core.unwrap_or_else(|why| panic!("{why}; kernel.core_pattern is {pattern:?}"));
+            return core.unwrap_or_else(|why| {
+                panic!("{why}; kernel.core_pattern is {:?}", cores::pattern())
+            });
         }
         self.die(variant, words, stop, "unlimited")?;
         Some(self.take_core())

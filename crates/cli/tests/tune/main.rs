@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use backtrail_testkit::cores;
 use serde_json::{Value, json};
 
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
@@ -208,23 +209,9 @@ fn growth_is_controlled_by_name() {
 
 /// The core of a program that dies.
 fn core_of(folder: &Path, program: &str, words: &[&str]) -> PathBuf {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -c unlimited; exec \"$0\" \"$@\""]).arg(format!("./{program}"));
-    let output = shell.args(words).current_dir(folder).output().unwrap();
-    assert_eq!(output.status.code(), None, "{program} {words:?} did not die");
-    let names = fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name());
-    let mut names = names.filter_map(|name| name.into_string().ok());
     let kept = folder.join(format!("{program}.dead"));
-    match names.find(|name| name == "core" || name.starts_with("core.")) {
-        Some(core) => fs::rename(folder.join(core), &kept).unwrap(),
-        None => {
-            let (generate, path) =
-                (format!("generate-core-file {}", kept.display()), format!("./{program}"));
-            let gdb = ["-nx", "-batch", "-ex", "run", "-ex", &generate, "--args", &path];
-            let words = [&gdb[..], words].concat();
-            Command::new("gdb").args(words).current_dir(folder).output().unwrap();
-        }
-    }
+    let mut dying = Command::new(format!("./{program}"));
+    cores::core_of(dying.args(words).current_dir(folder), &kept);
     kept
 }
 

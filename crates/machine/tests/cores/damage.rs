@@ -9,8 +9,8 @@ use backtrail_machine::modules::Options;
 use backtrail_machine::process::Process;
 use backtrail_machine::unwind::{End, FoundBy};
 
-use crate::crash::{compile, core_of};
 use crate::process;
+use backtrail_testkit::cores::{self, compile, core_beside};
 
 fn function(process: &Process, address: u64) -> String {
     let places = process.places(address);
@@ -23,7 +23,7 @@ fn a_smashed_return_address_is_told_and_the_rest_is_labelled() {
         let folder = tempfile::tempdir().unwrap();
         let options = [level, "-fno-stack-protector"];
         let program = compile(compiler, &options, "crashes.c", folder.path());
-        let core = core_of(&program, &["smash"], "smash");
+        let core = core_beside(&program, &["smash"], "smash");
         let process = process(&core, &program);
         let backtrace = Backtrace::compute(&process, &process.notes.threads[0].registers);
         let frames = &backtrace.frames;
@@ -44,7 +44,7 @@ fn a_smashed_return_address_is_told_and_the_rest_is_labelled() {
 fn a_jump_to_nowhere_is_told_and_its_caller_found() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("clang-19", &["-O2"], "crashes.c", folder.path());
-    let process = process(&core_of(&program, &["jump"], "jump"), &program);
+    let process = process(&core_beside(&program, &["jump"], "jump"), &program);
     let backtrace = Backtrace::compute(&process, &process.notes.threads[0].registers);
     let remark = backtrace.frames[0].remark.as_deref();
     assert_eq!(remark, Some("the program jumped to 0x0: what is not mapped"));
@@ -57,7 +57,7 @@ fn a_jump_to_nowhere_is_told_and_its_caller_found() {
 fn a_stack_that_overflowed_is_walked_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("clang-19", &["-O2"], "crashes.c", folder.path());
-    let process = process(&core_of(&program, &["overflow"], "overflow"), &program);
+    let process = process(&core_beside(&program, &["overflow"], "overflow"), &program);
     let backtrace = Backtrace::compute(&process, &process.notes.threads[0].registers);
     let gap = backtrace.gap.as_ref().unwrap();
     assert!(gap.count > 50_000, "{gap:?}");
@@ -74,7 +74,7 @@ fn a_stack_that_overflowed_is_walked_to_its_end() {
 /// A small core and its program.
 fn small(folder: &Path) -> (PathBuf, Vec<u8>) {
     let program = compile("clang-19", &["-O2"], "crashes.c", folder);
-    let core = core_of(&program, &["segfault"], "segfault");
+    let core = core_beside(&program, &["segfault"], "segfault");
     let bytes = std::fs::read(core).unwrap();
     (program, bytes)
 }
@@ -104,14 +104,16 @@ fn a_truncated_core_tells_what_it_can_and_that_it_is_truncated() {
                 errors += 1;
             }
             Ok((process, backtraces)) => {
-                let said = process.remarks.join("; ");
-                assert!(said.contains("truncated"), "{length}: {said}");
                 // Frames are those of the whole core, or labelled.
                 let frames = &backtraces[0].frames;
                 for (own, other) in frames.iter().zip(&truth[0].frames) {
                     assert!(own == other || own.uncertain || own.remark.is_some(), "{length}");
                 }
                 let whole = *frames == truth[0].frames;
+                // Behind what gdb writes come headers that nobody needs.
+                let said = process.remarks.join("; ");
+                let is_enough = whole && !cores::kernel_writes();
+                assert!(said.contains("truncated") || is_enough, "{length}: {said}");
                 let lost = matches!(backtraces[0].end, End::Lost(_));
                 assert!(whole || lost || frames.iter().any(|it| it.uncertain), "{length}");
                 complete += usize::from(whole);
@@ -119,8 +121,13 @@ fn a_truncated_core_tells_what_it_can_and_that_it_is_truncated() {
             }
         }
     }
-    // The stack is at the end of the core, the registers are at its beginning.
-    assert!(errors >= 1 && partial > 20 && complete >= 1, "{errors} {partial} {complete}");
+    let counts = format!("{errors} {partial} {complete}");
+    match cores::kernel_writes() {
+        // The stack is at the end of the core, the registers are at its beginning.
+        true => assert!(errors >= 1 && partial > 20 && complete >= 1, "{counts}"),
+        // gdb puts the registers behind everything else.
+        false => assert!(errors > 20 && partial + complete <= 8, "{counts}"),
+    }
 }
 
 /// How many random damages are tried; many more, if asked for.

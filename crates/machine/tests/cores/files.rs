@@ -10,13 +10,13 @@ use backtrail_machine::modules::Options;
 use backtrail_machine::process::Process;
 use backtrail_machine::unwind::FoundBy;
 
-use crate::crash::{compile, core_of, gcore_of, run, stripped};
 use crate::gdb::{self, Tally};
 use crate::{LIMIT, process};
+use backtrail_testkit::cores::{compile, core_beside, gcore_of, run, stripped};
 
 fn segfault(folder: &Path) -> (PathBuf, PathBuf) {
     let program = compile("clang-19", &["-O2"], "crashes.c", folder);
-    let core = core_of(&program, &["segfault"], "segfault");
+    let core = core_beside(&program, &["segfault"], "segfault");
     (program, core)
 }
 
@@ -58,7 +58,7 @@ fn line_tables_alone_have_names_with_their_scopes() {
     let folder = tempfile::tempdir().unwrap();
     for options in [["-O2", "-g"], ["-O2", "-gline-tables-only"]] {
         let program = compile("clang++-19", &options, "terminate.cc", folder.path());
-        let core = core_of(&program, &[], "terminate");
+        let core = core_beside(&program, &[], "terminate");
         let process = process(&core, &program);
         let names = names(&process);
         let count = names.iter().filter(|name| *name == "deep::refuse").count();
@@ -74,7 +74,7 @@ fn the_core_that_gcore_writes_agrees_with_gdb() {
     let mut tally = Tally::default();
     for way in ["segfault", "threads"] {
         let core = folder.path().join(format!("{way}.gcore"));
-        gcore_of(&program, &[way], &core);
+        gcore_of(Command::new(&program).arg(way), &core);
         let answers = gdb::ask(&program, std::slice::from_ref(&core), LIMIT);
         gdb::compare(&process(&core, &program), &answers[0], LIMIT, way, &mut tally);
     }
@@ -85,7 +85,7 @@ fn the_core_that_gcore_writes_agrees_with_gdb() {
 fn without_its_executable_a_core_still_tells_of_the_libraries() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile("clang-19", &["-O0"], "crashes.c", folder.path());
-    let core = core_of(&program, &["abort"], "abort");
+    let core = core_beside(&program, &["abort"], "abort");
     std::fs::remove_file(&program).unwrap();
     let process = Process::of_core(&core, &Options::default()).unwrap();
     let main = process.main().unwrap();

@@ -12,7 +12,7 @@ use backtrail_machine::backtrace::Backtrace;
 use backtrail_machine::process::Process;
 use serde_json::Value;
 
-use crate::crash::run;
+use backtrail_testkit::cores::run;
 
 /// The order in which the oracle prints registers, by DWARF's numbers.
 const REGISTERS: [u16; 7] = [3, 6, 12, 13, 14, 15, 7];
