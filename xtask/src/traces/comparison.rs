@@ -3,6 +3,7 @@
 //! What is compared is what `backtrail show --json` prints of a trace: thread, function
 //! and block of every step, and what is said to be missing; of long traces, a hash of it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -49,6 +50,10 @@ pub struct Found {
     pub equal: u64,
     /// What is wrong.
     pub wrong: Vec<String>,
+    /// Ways beside these, whose limit `backtrail trace` refused as too tight: by what it
+    /// said, how many.
+    #[serde(default)]
+    pub refused: BTreeMap<String, u64>,
 }
 
 impl Found {
@@ -59,6 +64,9 @@ impl Found {
         self.ways += other.ways;
         self.equal += other.equal;
         self.wrong.extend(other.wrong);
+        for (message, count) in other.refused {
+            *self.refused.entry(message).or_default() += count;
+        }
     }
 }
 
@@ -89,8 +97,12 @@ impl Subject<'_> {
         let (programs, blocks) = (1, expected.blocks);
         let mut found = Found { name: name.to_owned(), programs, blocks, ..Found::default() };
         for way in ways {
-            found.ways += 1;
             let (output, told) = self.trace(way)?;
+            if let Some(message) = refusal(way, &output).filter(|_| told.is_none()) {
+                *found.refused.entry(message).or_default() += 1;
+                continue;
+            }
+            found.ways += 1;
             let what = match told {
                 Some(told) if told == expected && is_same(&output, &logged) => {
                     found.equal += 1;
@@ -229,6 +241,17 @@ fn step(line: &[u8]) -> [&[u8]; 2] {
     }
 }
 
+/// What was said if a limit was too tight, before anything ran.
+fn refusal(way: &[&str], output: &Output) -> Option<String> {
+    let limit = way.iter().skip_while(|word| **word != "--limit").nth(1)?;
+    let message = command::tail(&String::from_utf8_lossy(&output.stderr), 1);
+    let is_refused = !output.status.success()
+        && output.stdout.is_empty()
+        && message.contains("to tell two ways apart takes a run with")
+        && message.ends_with(&format!("the limit is {limit}: give a higher limit"));
+    is_refused.then_some(message)
+}
+
 fn is_same(one: &Output, other: &Output) -> bool {
     (&one.stdout, one.status) == (&other.stdout, other.status)
 }
@@ -236,6 +259,22 @@ fn is_same(one: &Output, other: &Output) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_limits_that_are_too_tight_are_refused() {
+        let said = |message: &str| Output {
+            status: std::os::unix::process::ExitStatusExt::from_raw(1 << 8),
+            stdout: Vec::new(),
+            stderr: message.into(),
+        };
+        let message = "backtrail: to tell two ways apart takes a run with 6 witnesses, and the \
+                       limit is 5: give a higher limit";
+        let way = ["--runs", "2", "--limit", "5"];
+        assert_eq!(refusal(&way, &said(message)), Some(message.to_owned()));
+        assert_eq!(refusal(&["--runs", "2"], &said(message)), None);
+        assert_eq!(refusal(&["--limit", "12"], &said(message)), None);
+        assert_eq!(refusal(&way, &said("backtrail: the runs diverged behind b1 of f")), None);
+    }
 
     #[test]
     fn steps_are_compared_without_processes_and_depths() {

@@ -57,6 +57,7 @@ impl Page {
         let (blocks, ways, equal) = (grouped(all.blocks), all.ways, all.equal);
         let _ = writeln!(out, "| {} programs |  | {blocks} | {ways} | {equal} |\n", all.programs);
         out.push_str(&self.explained());
+        out.push_str(&self.refused());
         out.push_str("\n## Graphs\n\n");
         for (what, line) in &self.graphs {
             let _ = writeln!(out, "- {what}: {line}.");
@@ -78,6 +79,26 @@ impl Page {
             wrong.iter().for_each(|what| _ = writeln!(out, "- `{what}`"));
         }
         out
+    }
+
+    /// Which ways were refused.
+    fn refused(&self) -> String {
+        let fixtures = self.fixtures.iter().map(|(fixture, found)| (fixture.name(), found));
+        let real = self.real.iter().map(|(real, found)| (real.name, found));
+        let all = fixtures.chain([("csmith", &self.csmith)]).chain(real);
+        let mut out = String::new();
+        for (name, found) in all {
+            for (message, count) in &found.refused {
+                let of = found.ways + found.refused.values().sum::<u64>();
+                let _ = writeln!(out, "- {name}, {count} of {of} ways: `{message}`");
+            }
+        }
+        if out.is_empty() {
+            return out;
+        }
+        format!(
+            "\nNot compared, because `backtrail trace` refused the limit before anything ran:\n\n{out}"
+        )
     }
 
     /// In which ways programs are traced.
@@ -128,14 +149,17 @@ mod tests {
             ways,
             equal,
             wrong: Vec::new(),
+            refused: std::collections::BTreeMap::new(),
             name: String::new(),
         };
         let mut page = Page { figures: true, ..Page::default() };
         page.graphs.push(("plans", "3 plans, 12 executions rebuilt".to_owned()));
         page.fixtures.push((&FIXTURES[0], found(1_234, 146, 146)));
+        page.fixtures[0].1.refused.insert("too tight".to_owned(), 4);
         page.csmith.add(found(1_000_000, 5, 4));
         let text = page.text(&["flex".to_owned()], &["it differs".to_owned()]);
         assert!(text.contains("| jumps.c -O1 | longjmp out of nested calls | 1,234 | 146 | 146 |"));
+        assert!(text.contains("- jumps.c, 4 of 150 ways: `too tight`\n"), "{text}");
         assert!(text.contains("| 1 by csmith |"), "{text}");
         assert!(text.contains("| 2 programs |  | 1,001,234 | 151 | 150 |"), "{text}");
         assert!(text.contains("- plans: 3 plans, 12 executions rebuilt."));
