@@ -318,7 +318,8 @@ fn page(options: &Options, found: &[Found], left: &[Left]) -> String {
          parameters.\n\
          - *unresolved*: frames of functions that keep records, of which no block is known.\n\
          - *edges left*: those that can have been taken, of those that can by the stack \
-         alone.\n\n{table}\n\
+         alone. Real programs record everything (`full`) at -O0 and -O2, and at -O3 only paths \
+         (`pt`), by which hardly an edge is ruled out; csmith's, one or the other.\n\n{table}\n\
          ## What each scheme leaves\n\n\
          Percent of the nodes and of the edges of a program that can have run, on average over \
          crashes: by the stack alone, and by what each scheme records ([schemes.md](schemes.md)). Here \

@@ -14,8 +14,6 @@ mod program;
 mod schemes;
 mod table;
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use fastrand::Rng;
@@ -204,13 +202,12 @@ fn cores_that_gdb_writes_tell_the_same() {
 #[test]
 fn where_gdb_may_not_trace_the_setting_is_named() {
     let program = Program::new(&["cc", "-o", "program", &fixture("kinds.c")], &[]);
-    let refused = program.path("refused");
-    let says = "#!/bin/sh\necho 'warning: Could not trace the inferior process.' >&2\n\
-                echo 'warning: ptrace: Operation not permitted' >&2\nexit 127\n";
-    std::fs::write(&refused, says).unwrap();
-    std::fs::set_permissions(&refused, Permissions::from_mode(0o755)).unwrap();
-    let refused = refused.to_str().unwrap();
-    let why = program.core_by(refused, "program", &["segfault"], 0).unwrap_err();
+    let untraced = program.path("untraced");
+    let mut clang = Command::new("clang-19");
+    clang.arg(fixture("untraced.c")).arg("-o").arg(&untraced);
+    assert!(clang.status().unwrap().success());
+    let untraced = untraced.to_str().unwrap();
+    let why = program.core_by(untraced, "program", &["segfault"], 0).unwrap_err();
     assert!(why.contains("kernel.yama.ptrace_scope") && why.contains("not permitted"), "{why}");
 }
 
