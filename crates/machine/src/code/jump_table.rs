@@ -8,8 +8,8 @@
 //! address of a table is often loaded far away, before a loop.
 //!
 //! How many entries a table has is read off the comparison before the jump; where
-//! the index is a byte of another table (as in glibc's `printf`), the comparison is
-//! about that one, and the largest of its bytes tells. Where
+//! the index is a byte of another table (as in glibc's `printf`), and it is not that
+//! byte which is compared, the largest of the bytes tells. Where
 //! there is none, a table ends before the next one, before the next address that
 //! code mentions, and before the first entry that does not lead to an instruction
 //! of the same function; if one is found to lead into the middle of an instruction
@@ -34,8 +34,8 @@ enum Known {
     Unreached,
     Nothing,
     Address(u64),
-    /// A byte of the table at this address.
-    Byte(u64),
+    /// A byte of a table.
+    Byte(Bytes),
     /// A 32-bit entry of a table.
     Distance(Entries),
     /// An 8-byte entry of a table.
@@ -49,7 +49,22 @@ enum Known {
 struct Entries {
     start: u64,
     /// The table of bytes that the index is one of, if it is.
-    index: Option<u64>,
+    index: Option<Bytes>,
+}
+
+impl Entries {
+    /// Where ways meet, the index may be any.
+    fn meet(self, other: Self) -> Option<Self> {
+        (self.start == other.start).then_some(Self { index: None, ..self })
+    }
+}
+
+/// A table that a byte is read of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bytes {
+    start: u64,
+    /// Which instruction reads.
+    reader: u64,
 }
 
 impl Known {
@@ -57,6 +72,15 @@ impl Known {
         match (self, other) {
             (Self::Unreached, it) | (it, Self::Unreached) => it,
             (one, other) if one == other => one,
+            (Self::Distance(one), Self::Distance(other)) => {
+                one.meet(other).map_or(Self::Nothing, Self::Distance)
+            }
+            (Self::Pointer(one), Self::Pointer(other)) => {
+                one.meet(other).map_or(Self::Nothing, Self::Pointer)
+            }
+            (Self::Sum(one, base), Self::Sum(other, base_too)) if base == base_too => {
+                one.meet(other).map_or(Self::Nothing, |it| Self::Sum(it, base))
+            }
             _ => Self::Nothing,
         }
     }
@@ -160,7 +184,10 @@ impl Tracker<'_> {
                     it @ Known::Byte(_) => Some(it),
                     _ => None,
                 },
-                OpKind::Memory => self.table_start(state, instruction).map(Known::Byte),
+                OpKind::Memory => {
+                    let start = self.table_start(state, instruction)?;
+                    Some(Known::Byte(Bytes { start, reader: instruction.ip() }))
+                }
                 _ => None,
             },
             Opcode::Movsxd_r64_rm32 | Opcode::Mov_r32_rm32 => match instruction.op1_kind() {
@@ -376,6 +403,14 @@ impl Table {
     }
 }
 
+/// What a comparison says.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    count: u64,
+    /// Whether an entry of a table was compared, not an index.
+    of_entry: bool,
+}
+
 struct Limits<'a, 'b> {
     descent: &'a Descent<'b>,
     predecessors: BTreeMap<u64, Vec<u64>>,
@@ -393,8 +428,11 @@ impl Limits<'_, '_> {
         let compared = self.bound(start);
         let Entries { start: first, index } = table.entries();
         let bound = match index {
-            Some(bytes) => compared.and_then(|count| self.largest(bytes, count)),
-            None => compared,
+            Some(bytes) if (start..jump).contains(&bytes.reader) => match compared {
+                Some(Bound { count, of_entry: false }) => self.largest(bytes.start, count),
+                other => other.map(|it| it.count),
+            },
+            _ => compared.map(|it| it.count),
         };
         let width = match table {
             Table::Distances { .. } => 4,
@@ -438,7 +476,7 @@ impl Limits<'_, '_> {
     }
 
     /// How many entries the comparison before a jump lets through.
-    fn bound(&self, start: u64) -> Option<u64> {
+    fn bound(&self, start: u64) -> Option<Bound> {
         let mut at = start;
         for _ in 0..FAR {
             let [before] = self.predecessors.get(&at)?[..] else { return None };
@@ -452,7 +490,8 @@ impl Limits<'_, '_> {
                     _ => None,
                 };
                 if let Some(more) = more {
-                    return Some(self.compared(before, stretch)?.saturating_add(more));
+                    let Bound { count, of_entry } = self.compared(before, stretch)?;
+                    return Some(Bound { count: count.saturating_add(more), of_entry });
                 }
             }
             at = before;
@@ -461,15 +500,27 @@ impl Limits<'_, '_> {
     }
 
     /// The constant that the last comparison of a stretch has.
-    fn compared(&self, start: u64, stretch: &Stretch) -> Option<u64> {
+    fn compared(&self, start: u64, stretch: &Stretch) -> Option<Bound> {
         let mut found = None;
+        // By register: whether it holds what was read of a table.
+        let mut entries = [false; 16];
         let mut address = start;
         while address < stretch.last {
             let instruction = decode(self.descent.loaded, address)?;
             if instruction.mnemonic() == Mnemonic::Cmp {
                 let kind = instruction.op1_kind();
                 let is_constant = !matches!(kind, OpKind::Register | OpKind::Memory);
-                found = is_constant.then(|| instruction.immediate(1) & 0xffff_ffff);
+                let compared = number(instruction.op0_register()).map(|it| entries[it]);
+                found = is_constant.then(|| Bound {
+                    count: instruction.immediate(1) & 0xffff_ffff,
+                    of_entry: compared.unwrap_or(true),
+                });
+            } else if let Some(target) = number(instruction.op0_register()) {
+                entries[target] = instruction.code() == Opcode::Movzx_r32_rm8
+                    && match number(instruction.op1_register()) {
+                        Some(source) => entries[source],
+                        None => instruction.memory_index() != Register::None,
+                    };
             }
             address = instruction.next_ip();
         }
