@@ -84,6 +84,13 @@ impl SectionHeader {
         out.extend(self.entry_size.to_le_bytes());
     }
 
+    /// Whether it names a section, by number.
+    fn refers_to(&self, section: usize) -> bool {
+        let is_relocation = [elf::SHT_REL.0, elf::SHT_RELA.0].contains(&self.kind);
+        let by_info = is_relocation || self.flags & elf::SHF_INFO_LINK.0 != 0;
+        self.link as usize == section || by_info && self.info as usize == section
+    }
+
     fn is_in_file(&self) -> bool {
         self.kind != elf::SHT_NULL.0 && self.kind != elf::SHT_NOBITS.0
     }
@@ -201,9 +208,11 @@ pub fn edit(bytes: &[u8], edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
         }
     }
 
-    // Headers at the end can go altogether: nothing refers to a removed section.
+    // Headers at the end can go altogether, unless something refers to them in spite of
+    // their being none.
     while sections.len() > names + 1
         && sections.last().is_some_and(|last| last.kind == elf::SHT_NULL.0)
+        && !sections.iter().any(|it| it.refers_to(sections.len() - 1))
     {
         sections.pop();
     }

@@ -137,6 +137,28 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
 }
 
 #[test]
+fn a_section_that_is_none_stays_if_another_refers_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = compile(folder.path(), "a.o", &["-c"]);
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    let count = u16::from_le_bytes([bytes[0x3c], bytes[0x3d]]);
+    assert_eq!(headers + usize::from(count) * 64, bytes.len(), "the headers come last");
+    // One more, and relocations that are for it.
+    bytes.extend([0; 64]);
+    bytes[0x3c..0x3e].copy_from_slice(&(count + 1).to_le_bytes());
+    let mut each = (0..usize::from(count)).map(|number| headers + number * 64);
+    let relocations = each.find(|&at| bytes[at + 4] == 4).expect("there are some");
+    bytes[relocations + 44..][..4].copy_from_slice(&u32::from(count).to_le_bytes());
+    let added = add(&bytes);
+    assert_eq!(contents(&added).as_deref(), Some(DATA));
+    let removed = edit(&added, &Edit { remove: &[NAME], ..Edit::default() }).unwrap();
+    for (bytes, wanted) in [(&added, count + 2), (&removed, count + 1)] {
+        assert!(Elf::parse(bytes).is_ok());
+        assert_eq!(u16::from_le_bytes([bytes[0x3c], bytes[0x3d]]), wanted);
+    }
+}
+
+#[test]
 fn an_object_tells_its_symbols_and_a_library_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let object = compile(folder.path(), "a.o", &["-c"]);
