@@ -192,6 +192,10 @@ pub fn edit(bytes: &[u8], edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
     {
         return Err(corrupt("the names of its sections are no table of strings"));
     }
+    // Behind the table come the names that are added.
+    if sections.iter().any(|section| section.name as usize >= table.len()) {
+        return Err(corrupt("the name of a section is not in the table of names"));
+    }
     for section in &mut sections {
         let name = name_in(&table, section.name);
         if edit.remove.iter().any(|removed| removed.as_bytes() == name) {

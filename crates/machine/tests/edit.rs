@@ -159,6 +159,20 @@ fn a_section_that_is_none_stays_if_another_refers_to_it() {
 }
 
 #[test]
+fn a_name_outside_the_table_of_names_does_not_become_that_of_a_new_section() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = compile(folder.path(), "a.o", &["-c"]);
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    let names = u16::from_le_bytes([bytes[0x3e], bytes[0x3f]]);
+    let size = bytes[headers + usize::from(names) * 64 + 32..][..4].to_vec();
+    let second = headers + 2 * 64;
+    bytes[second..second + 4].copy_from_slice(&size);
+    let added = NewSection { name: NAME, data: DATA };
+    let error = edit(&bytes, &Edit { add: &[added], ..Edit::default() }).unwrap_err();
+    assert!(error.to_string().contains("the name of a section is not in"), "{error}");
+}
+
+#[test]
 fn an_object_tells_its_symbols_and_a_library_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let object = compile(folder.path(), "a.o", &["-c"]);
