@@ -114,7 +114,8 @@ fn corrupt(what: &str) -> Error {
 }
 
 fn number(bytes: &[u8], at: usize, size: usize) -> Result<u64, Error> {
-    let field = bytes.get(at..at + size).ok_or_else(|| corrupt("the file header is cut short"))?;
+    let field = at.checked_add(size).and_then(|end| bytes.get(at..end));
+    let field = field.ok_or_else(|| corrupt("the file header is cut short"))?;
     Ok(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 

@@ -137,6 +137,20 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
 }
 
 #[test]
+fn program_headers_beyond_all_addresses_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = compile(folder.path(), "b", &[]);
+    // How many there are is said in the first section: none.
+    bytes[0x38..0x3a].copy_from_slice(&[0xff; 2]);
+    for start in [u64::MAX, u64::MAX - 8, u64::MAX - 40] {
+        bytes[0x20..0x28].copy_from_slice(&start.to_le_bytes());
+        assert!(Elf::parse(&bytes).is_ok());
+        let added = NewSection { name: NAME, data: DATA };
+        assert!(edit(&bytes, &Edit { add: &[added], ..Edit::default() }).is_err());
+    }
+}
+
+#[test]
 fn a_section_that_is_none_stays_if_another_refers_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = compile(folder.path(), "a.o", &["-c"]);
