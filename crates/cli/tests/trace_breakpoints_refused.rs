@@ -108,29 +108,8 @@ fn a_program_that_would_gain_privileges_is_refused() {
     check(place.refused(&mut command), 5, "set-user-id");
 }
 
-/// Starts its arguments with `ptrace` forbidden, as a container's profile does.
-const FORBIDS: &str = r#"
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(int count, char **words) {
-  struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog program = {sizeof code / sizeof *code, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-    return 99;
-  execv(words[1], words + 1);
-  return 98;
-}
-"#;
+/// Starts its arguments with `ptrace` forbidden.
+const FORBIDS: &str = include_str!("fixtures/untraced.c");
 
 #[test]
 fn where_ptrace_is_forbidden_the_settings_are_named() {

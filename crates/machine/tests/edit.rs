@@ -37,6 +37,11 @@ fn contents(bytes: &[u8]) -> Option<Vec<u8>> {
     Elf::parse(bytes).unwrap().section(NAME).unwrap()
 }
 
+/// Where the headers of a file's sections begin.
+fn section_headers(bytes: &[u8]) -> usize {
+    u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize
+}
+
 fn write_program(path: &Path, bytes: &[u8]) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, bytes).unwrap();
@@ -154,7 +159,7 @@ fn program_headers_beyond_all_addresses_are_an_error() {
 fn a_section_that_is_none_stays_if_another_refers_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = compile(folder.path(), "a.o", &["-c"]);
-    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    let headers = section_headers(&bytes);
     let count = u16::from_le_bytes([bytes[0x3c], bytes[0x3d]]);
     assert_eq!(headers + usize::from(count) * 64, bytes.len(), "the headers come last");
     // One more, and relocations that are for it.
@@ -176,7 +181,7 @@ fn a_section_that_is_none_stays_if_another_refers_to_it() {
 fn a_name_outside_the_table_of_names_does_not_become_that_of_a_new_section() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = compile(folder.path(), "a.o", &["-c"]);
-    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    let headers = section_headers(&bytes);
     let names = u16::from_le_bytes([bytes[0x3e], bytes[0x3f]]);
     let size = bytes[headers + usize::from(names) * 64 + 32..][..4].to_vec();
     let second = headers + 2 * 64;

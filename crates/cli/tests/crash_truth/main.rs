@@ -204,10 +204,13 @@ fn where_gdb_may_not_trace_the_setting_is_named() {
     let program = Program::new(&["cc", "-o", "program", &fixture("kinds.c")], &[]);
     let untraced = program.path("untraced");
     let mut clang = Command::new("clang-19");
-    clang.arg(fixture("untraced.c")).arg("-o").arg(&untraced);
+    clang
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/untraced.c"))
+        .arg("-o")
+        .arg(&untraced);
     assert!(clang.status().unwrap().success());
     let untraced = untraced.to_str().unwrap();
-    let why = program.core_by(untraced, "program", &["segfault"], 0).unwrap_err();
+    let why = program.core_by(&[untraced, "gdb"], "program", &["segfault"], 0).unwrap_err();
     assert!(why.contains("kernel.yama.ptrace_scope") && why.contains("not permitted"), "{why}");
 }
 

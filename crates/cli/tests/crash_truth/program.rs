@@ -127,7 +127,7 @@ impl Program {
     /// else gdb's.
     fn core(&self, variant: &str, words: &[&str], stop: u64) -> Option<PathBuf> {
         if self.by_debugger || !cores::kernel_writes() {
-            let core = self.core_by("gdb", variant, words, stop);
+            let core = self.core_by(&["gdb"], variant, words, stop);
             return core.unwrap_or_else(|why| {
                 panic!("{why}; kernel.core_pattern is {:?}", cores::pattern())
             });
@@ -139,14 +139,16 @@ impl Program {
     /// The same by a debugger, in the way of gcore; none if the program does not die.
     pub fn core_by(
         &self,
-        debugger: &str,
+        debugger: &[&str],
         variant: &str,
         words: &[&str],
         stop: u64,
     ) -> Result<Option<PathBuf>, String> {
         let kept = self.next_core();
         let mut gdb = self.command("sh");
-        gdb.args(["-c", "ulimit -s 512 && exec \"$@\"", "sh", debugger, "-nx", "-batch"]);
+        gdb.args(["-c", "ulimit -s 512 && exec \"$@\"", "sh"])
+            .args(debugger)
+            .args(["-nx", "-batch"]);
         gdb.args(["-ex", "set startup-with-shell off"]);
         gdb.args(["-ex", "handle SIGUSR1 nostop noprint pass", "-ex", "run"]);
         gdb.arg("-ex").arg(format!("generate-core-file {}", kept.display()));
