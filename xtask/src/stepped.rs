@@ -48,7 +48,7 @@ const COMMANDS: [&str; 12] = [
     "sed -n s/the/THE/p TEXT",
     "gzip -c TEXT",
     "mawk {print($1)} TEXTS",
-    "sort TEXTS TEXTS",
+    "sort -S64M TEXTS TEXTS",
 ];
 /// Commands that are traced with a library, and how its name begins.
 const WITH_LIBRARIES: [(&str, &str); 5] = [

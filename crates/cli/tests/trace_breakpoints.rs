@@ -33,7 +33,8 @@ fn one_run_and_three_give_the_same_trace_and_the_programs_own_output() {
         [("1", "one", &[]), ("3", "three", &[]), ("2", "inside", &["--in-process"])];
     for (runs, output, options) in ways {
         let words = ["trace", "--witness", "breakpoint", "--runs", runs, "-o", output];
-        let program = ["/usr/bin/sort", "--", "in"];
+        // Without a size, sort goes by how much memory is free.
+        let program = ["/usr/bin/sort", "--", "-S1M", "in"];
         let traced = backtrail(folder, &[&words[..], options, &program].concat());
         assert!(traced.status.success(), "{}", text(&traced.stderr));
         assert_eq!(text(&traced.stdout), "a\nb\nc\n");

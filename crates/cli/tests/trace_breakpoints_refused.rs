@@ -156,7 +156,7 @@ fn a_full_disk_leaves_no_trace() {
         shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"", BACKTRAIL]);
         place.refused(shell.args(TRACE).args(words))
     };
-    let sort = ["/usr/bin/sort", "--", "/etc/services", "-o", "/dev/null"];
+    let sort = ["/usr/bin/sort", "--", "-S1M", "/etc/services", "-o", "/dev/null"];
     for options in [&[][..], &["--in-process"], &["--runs", "2"]] {
         let (code, message) = limited(&[options, &sort[..]].concat());
         assert_eq!(code, Some(6), "{options:?}: {message}");

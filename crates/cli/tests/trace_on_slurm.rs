@@ -38,10 +38,12 @@ fn on_slurm_a_trace_is_that_of_one_run() {
         command.stdin(input).output().unwrap()
     };
     let slurm = ["--engine", "slurm", "--slurm-dir", shared.path().to_str().unwrap()];
-    let kinds = [("breakpoint", "/usr/bin/sort"), ("edge", "./program"), ("node", "./program")];
-    for (witness, executable) in kinds {
+    // Without a size, sort goes by how much memory is free.
+    let sort = &["/usr/bin/sort", "--", "-S1M"][..];
+    let kinds = [("breakpoint", sort), ("edge", &["./program"]), ("node", &["./program"])];
+    for (witness, started) in kinds {
         let run = |words: &[&str], file: &str| {
-            let all = [&["--witness", witness, "-o", file], words, &[executable]].concat();
+            let all = [&["--witness", witness, "-o", file], words, started].concat();
             let output = trace(&all);
             let message = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{all:?}: {message}");

@@ -135,7 +135,7 @@ fn code_that_throws_is_found() {
 /// What Debian installs, stripped as it is.
 #[test]
 fn installed_programs_are_found() {
-    let commands = "true;ls -l /usr;sort /etc/passwd;sed -n s/a/b/p /etc/passwd;\
+    let commands = "true;ls -l /usr;sort -S1M /etc/passwd;sed -n s/a/b/p /etc/passwd;\
                     grep -n ro*t /etc/passwd;gzip -c /etc/group;mawk {print($1)} /etc/group;\
                     find /etc/apt;xz --version;expr 3 + 4;date;diff /etc/passwd /etc/group";
     let commands = std::env::var("BACKTRAIL_STEPPED").unwrap_or_else(|_| commands.to_owned());

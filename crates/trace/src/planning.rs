@@ -130,9 +130,17 @@ impl Plan {
 /// More predicates that are passed than this are not looked at pair by pair.
 const LARGE: usize = 10_000;
 
-fn is_large(icfg: &Icfg, costs: &Costs) -> bool {
+/// With more than this, one plan is made for several runs and not the best of many.
+const MANY: usize = 2_000;
+
+/// Whether more predicates than this are passed.
+fn is_more_than(icfg: &Icfg, costs: &Costs, most: usize) -> bool {
     let is_passed = |node: &Node| costs.weight(icfg.place_of_node(*node)) > 0;
-    icfg.predicates().filter(is_passed).nth(LARGE).is_some()
+    icfg.predicates().filter(is_passed).nth(most).is_some()
+}
+
+fn is_large(icfg: &Icfg, costs: &Costs) -> bool {
+    is_more_than(icfg, costs, LARGE)
 }
 
 /// The plan of one run without a limit: the cheapest of the drafts there are,
@@ -190,8 +198,11 @@ fn distribute_routines(
     planner.finish()
 }
 
-/// The cheapest plan of so many runs at most that any strategy finds, without a
-/// limit.
+/// The cheapest plan of so many runs at most that any strategy finds, without a limit.
+///
+/// Greedy plans of many runs may be worse than those of few, so half as many are tried,
+/// too, and half of these. Programs of which much is passed have one plan alone: there
+/// others are of the same kind, or take too long.
 pub fn plan_runs(
     icfg: &Icfg,
     costs: &Costs,
@@ -199,11 +210,18 @@ pub fn plan_runs(
     runs: usize,
     trials: usize,
 ) -> Result<Plan, Error> {
+    if is_more_than(icfg, costs, MANY) && runs > 1 {
+        let options = Options { runs, strategy: Strategy::Fine, limit: None, trials };
+        return distribute(icfg, costs, options);
+    }
     let mut best = plan_single_run(icfg, costs, kind, trials)?;
-    for strategy in Strategy::ALL.into_iter().filter(|_| runs > 1) {
-        let plan = distribute(icfg, costs, Options { runs, strategy, limit: None, trials })?;
-        if plan.cost(costs) < best.cost(costs) {
-            best = plan;
+    let halves = std::iter::successors(Some(runs), |&runs| Some(runs.div_ceil(2)));
+    for runs in halves.take_while(|&runs| runs > 1) {
+        for strategy in Strategy::ALL {
+            let plan = distribute(icfg, costs, Options { runs, strategy, limit: None, trials })?;
+            if plan.cost(costs) < best.cost(costs) {
+                best = plan;
+            }
         }
     }
     Ok(best)

@@ -103,6 +103,26 @@ fn no_plan_costs_less_and_few_cost_much_more() {
     }
 }
 
+#[test]
+fn more_runs_are_not_worse() {
+    let mut better = 0;
+    for seed in 0..40 {
+        let mut rng = Rng::with_seed(seed);
+        let features = Features { hubs: false, leaves: false };
+        let icfg = graph(&mut rng, Size { routines: 4, nodes: 30 }, features);
+        let executions = (0..20).filter_map(|_| random_execution(&icfg, &mut rng, 2_000));
+        let Some(execution) = executions.max_by_key(|it| it.nodes.len()) else { continue };
+        let costs = Costs::nodes(&icfg, counts(&icfg, &execution));
+        let cost = |runs| plan_runs(&icfg, &costs, Kind::Nodes, runs, 0).unwrap().cost(&costs);
+        let [one, three, six] = [1, 3, 6].map(cost);
+        assert!(six <= three && three <= one, "seed {seed}: {one}, {three}, {six}");
+        better += usize::from(six < three);
+        let fine = |runs| Options { runs, strategy: Strategy::Fine, limit: None, trials: 0 };
+        assert!(six <= distribute(&icfg, &costs, fine(6)).unwrap().cost(&costs), "seed {seed}");
+    }
+    assert!(better > 0, "six runs are never better than three");
+}
+
 /// Going round a thousand times through each of four ways.
 fn dispatch() -> (Icfg, Costs) {
     let edges =

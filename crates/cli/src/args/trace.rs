@@ -15,7 +15,8 @@ pub struct Trace {
     #[arg(long, value_name = "M", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub runs: u8,
-    /// How they are spread [default: single for one run, fine for several].
+    /// How they are spread [default: single for one run; for several the cheapest of
+    /// all if there are weights, and fine if not].
     #[arg(long, value_enum)]
     pub strategy: Option<Strategy>,
     /// What is observed.

@@ -80,9 +80,10 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
     }
     let single = args.strategy == Some(Strategy::Single);
     let strategy = match args.strategy {
-        None | Some(Strategy::Fine | Strategy::Single) => planning::Strategy::Fine,
-        Some(Strategy::Function) => planning::Strategy::Function,
-        Some(Strategy::Grouped) => planning::Strategy::Grouped,
+        None | Some(Strategy::Single) => None,
+        Some(Strategy::Fine) => Some(planning::Strategy::Fine),
+        Some(Strategy::Function) => Some(planning::Strategy::Function),
+        Some(Strategy::Grouped) => Some(planning::Strategy::Grouped),
         Some(Strategy::Log) => {
             anyhow::bail!(Usage("a log of every block takes probes, not breakpoints".to_owned()))
         }

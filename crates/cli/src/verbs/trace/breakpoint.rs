@@ -48,7 +48,7 @@ pub struct Request<'a> {
     /// Over how many runs.
     pub runs: usize,
     /// How decisions are spread.
-    pub strategy: planning::Strategy,
+    pub strategy: Option<planning::Strategy>,
     /// The most breakpoints of a run.
     pub limit: Option<usize>,
     /// An earlier trace, whose counts plan this one.

@@ -81,7 +81,7 @@ pub fn collect(
     let mut runs = usize::from(args.runs);
     let mut first = None;
     if by_first_run {
-        let guessed = plan_runs(args, runs, &graph, &costs, kind)?;
+        let guessed = plan_runs(args, runs, &graph, &costs, kind, false)?;
         let profile = guessed.profiles[0].clone();
         let ran = run_first(args, traced, &probe_places, &profile, &ids, scratch, quiet)?;
         let counts = first_run::count(&ran.records, &ran.meanings, &profile)?;
@@ -95,7 +95,7 @@ pub fn collect(
             Plan { profiles: guessed.profiles[1..].to_vec(), runs: guessed.runs[1..].to_vec() };
         first = Some((profile, ran, rest));
     }
-    let mut plan = plan_runs(args, runs, &graph, &costs, kind)?;
+    let mut plan = plan_runs(args, runs, &graph, &costs, kind, args.weights.is_some())?;
     let mut is_enough = true;
     if let Some((_, _, rest)) = &first
         && !rest.profiles.is_empty()
@@ -237,24 +237,28 @@ fn run_first(
     Ok(FirstRun { status, records, meanings: probes.meanings(ids) })
 }
 
-/// Decides what is observed in which run.
+/// Decides what is observed in which run, by costs that are `counted` or guessed.
 fn plan_runs(
     args: &Trace,
     runs: usize,
     graph: &ProgramGraph,
     costs: &Costs,
     kind: Kind,
+    counted: bool,
 ) -> Result<Plan, backtrail_trace::Error> {
     let icfg = &graph.icfg;
     let trials = if icfg.nodes().len() <= SMALL { TRIALS } else { 0 };
-    let default = if runs == 1 && args.limit.is_none() { Strategy::Single } else { Strategy::Fine };
-    let strategy = match args.strategy.unwrap_or(default) {
-        Strategy::Single => {
+    let strategy = match (args.strategy, args.limit) {
+        (Some(Strategy::Single), _) => {
             return plan_single_run(icfg, costs, planning_kind(kind), trials);
         }
-        Strategy::Function => planning::Strategy::Function,
-        Strategy::Grouped => planning::Strategy::Grouped,
-        Strategy::Fine | Strategy::Log => planning::Strategy::Fine,
+        // By guesses, no plan is known to be better than another.
+        (None, None) if runs == 1 || counted => {
+            return planning::plan_runs(icfg, costs, planning_kind(kind), runs, trials);
+        }
+        (Some(Strategy::Function), _) => planning::Strategy::Function,
+        (Some(Strategy::Grouped), _) => planning::Strategy::Grouped,
+        (None | Some(Strategy::Fine | Strategy::Log), _) => planning::Strategy::Fine,
     };
     distribute(icfg, costs, Options { runs, strategy, limit: args.limit, trials })
 }

@@ -10,7 +10,7 @@ use backtrail_trace::distribution::{Costs, Profile};
 use backtrail_trace::file::{Kind, TraceFile};
 use backtrail_trace::lower_bound::lower_bound;
 use backtrail_trace::machine_graph::{Counts, MachineGraph, Weights};
-use backtrail_trace::planning::{self, Options, Plan};
+use backtrail_trace::planning::{self, Options, Plan, Strategy};
 use backtrail_trace::realizability::Analysis;
 use backtrail_trace::rebuild::Tables;
 
@@ -93,12 +93,15 @@ pub fn plan(
         )));
     }
     let trials = if counts.is_some() { trials(graph) } else { 0 };
-    let options = Options { runs: request.runs, strategy: request.strategy, limit, trials };
-    let planned = match (options.runs, limit, counts) {
-        (1, None, Some(_)) => {
-            planning::plan_single_run(&graph.icfg, &costs, planning::Kind::Nodes, trials)
+    let (runs, icfg) = (request.runs, &graph.icfg);
+    let planned = match (request.strategy, limit, counts) {
+        (None, None, Some(_)) => {
+            planning::plan_runs(icfg, &costs, planning::Kind::Nodes, runs, trials)
         }
-        _ => planning::distribute(&graph.icfg, &costs, options),
+        (strategy, ..) => {
+            let strategy = strategy.unwrap_or(Strategy::Fine);
+            planning::distribute(icfg, &costs, Options { runs, strategy, limit, trials })
+        }
     };
     match planned {
         // Every block tells any two ways apart, at a price.
