@@ -200,15 +200,15 @@ fn an_earlier_trace_makes_fewer_stops() {
     let trace = |words: &[&str]| place.trace(&[words, &command[..]].concat());
     let (_, output, guessed) = trace(&["-o", "first"]);
     let expected = place.threads("first");
-    for words in [
-        &["--weights", "first", "-o", "same"][..],
-        &["--weights", "first", "--runs", "3", "-o", "same"],
-    ] {
-        let (code, same, told) = trace(words);
+    for runs in ["1", "3", "12"] {
+        let words = ["--weights", "first", "--runs", runs, "-o", "same"];
+        let (code, same, told) = trace(&words);
         assert_eq!((code, &same), (Some(0), &output), "{told}");
         assert_eq!(place.threads("same"), expected, "{words:?}");
         let stops = numbers(&told, "stops ");
         assert_eq!(stops, numbers(&told, "predicted "), "{words:?}");
+        let is_fewer = stops.len().to_string() != runs;
+        assert_eq!(told.contains(&format!(" instead of {runs}")), is_fewer, "{told}");
         assert!(stops.iter().max() < numbers(&guessed, "stops ").iter().max(), "{told}{guessed}");
     }
     let words = ["--weights", "first", "-o", "none", "/usr/bin/true"];

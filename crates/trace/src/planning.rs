@@ -201,7 +201,7 @@ fn distribute_routines(
 /// The cheapest plan of so many runs at most that any strategy finds, without a limit.
 ///
 /// Greedy plans of many runs may be worse than those of few, so half as many are tried,
-/// too, and half of these. Programs of which much is passed have one plan alone: there
+/// too, and half of these; of plans that cost the same, that of fewer runs is taken. Programs of which much is passed have one plan alone: there
 /// others are of the same kind, or take too long.
 pub fn plan_runs(
     icfg: &Icfg,
@@ -216,7 +216,8 @@ pub fn plan_runs(
     }
     let mut best = plan_single_run(icfg, costs, kind, trials)?;
     let halves = std::iter::successors(Some(runs), |&runs| Some(runs.div_ceil(2)));
-    for runs in halves.take_while(|&runs| runs > 1) {
+    let halves: Vec<usize> = halves.take_while(|&runs| runs > 1).collect();
+    for runs in halves.into_iter().rev() {
         for strategy in Strategy::ALL {
             let plan = distribute(icfg, costs, Options { runs, strategy, limit: None, trials })?;
             if plan.cost(costs) < best.cost(costs) {

@@ -103,6 +103,16 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
     })
 }
 
+/// Tells where fewer runs do than were asked for.
+fn explain_fewer(asked: usize, planned: usize) {
+    if planned < asked {
+        let runs = if planned == 1 { "run" } else { "runs" };
+        eprintln!(
+            "backtrail: {planned} {runs} instead of {asked}: no cheaper plan of more was found"
+        );
+    }
+}
+
 /// How much disk space logs may take.
 pub struct DiskBound(Option<OsString>);
 

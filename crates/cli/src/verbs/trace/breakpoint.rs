@@ -76,7 +76,7 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     let plan = planned::plan(request, &code, &graph, weights.as_ref())?;
     let scratch = scratch(request.running)?;
     if request.explain {
-        planned::explain_code(&code, &graph, &plan);
+        planned::explain_code(request.runs, &code, &graph, &plan);
     }
     let (partials, status) = match &plan.profiles[..] {
         [profile] => {
@@ -94,7 +94,7 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
     let blocks = rebuild(&program, &code, &graph, &plan, &partials, output)?;
     if request.explain {
         eprintln!("backtrail: {blocks} blocks executed");
-        planned::explain_stops(&program, &code, &graph, &plan, &stops, output)?;
+        planned::explain_stops(request.runs, &program, &code, &graph, &plan, &stops, output)?;
         let seconds = partials.iter().map(|(_, summary)| format!("{:.3}", summary.seconds));
         eprintln!("backtrail: seconds: {}", seconds.collect::<Vec<_>>().join(" "));
     }

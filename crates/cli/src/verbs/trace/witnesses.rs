@@ -120,6 +120,7 @@ pub fn collect(
             counts.join(", "),
             began.elapsed().as_secs_f64()
         );
+        super::explain_fewer(usize::from(args.runs), plan.profiles.len());
     }
     let schemes: Vec<WitnessLogging<'_>> =
         probes.iter().map(|plan| WitnessLogging::new(plan, &ids)).collect();

@@ -18,6 +18,7 @@ use super::Request;
 use crate::exit::{Unreadable, Usage};
 use crate::style::number;
 use crate::verbs::show::trace::open;
+use crate::verbs::trace::explain_fewer;
 
 /// How many witnesses may be tried to be left out, where graphs are so small that it
 /// takes no time.
@@ -142,7 +143,7 @@ fn undecided(code: &Code, graph: &MachineGraph, profiles: &[Profile]) -> String 
 }
 
 /// Tells what was found in the code, and how many breakpoints there are.
-pub fn explain_code(code: &Code, graph: &MachineGraph, plan: &Plan) {
+pub fn explain_code(asked: usize, code: &Code, graph: &MachineGraph, plan: &Plan) {
     eprintln!(
         "backtrail: {} routines, {} blocks; {} computed jumps taken for calls in tail position",
         code.routines.len(),
@@ -154,11 +155,13 @@ pub fn explain_code(code: &Code, graph: &MachineGraph, plan: &Plan) {
     };
     let sizes: Vec<usize> = plan.profiles.iter().map(breakpoints).collect();
     eprintln!("backtrail: breakpoints in each run: {sizes:?}");
+    explain_fewer(asked, sizes.len());
 }
 
 /// Tells how many stops there were, how many the plan has on the run that the trace
 /// is of, and how many others would have.
 pub fn explain_stops(
+    asked: usize,
     program: &Path,
     code: &Code,
     graph: &MachineGraph,
@@ -175,7 +178,7 @@ pub fn explain_stops(
     let single =
         planning::plan_single_run(&graph.icfg, &costs, planning::Kind::Nodes, trials(graph));
     let single = single.ok().and_then(|plan| Some(stops_of(plan.profiles.first()?, graph, &costs)));
-    let runs = plan.profiles.len();
+    let runs = plan.profiles.len().max(asked);
     let bound = lower_bound(&graph.icfg, &costs, runs);
     eprintln!(
         "backtrail: one run planned with what is known now has {}; no plan of {} has fewer than {}",
