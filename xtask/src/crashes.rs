@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
+use crate::choice::Choice;
 use crate::corpus::tree::Workshop;
 use crate::kept::Kept;
 use crate::packages::Need;
@@ -25,9 +26,8 @@ use rows::{Found, Left};
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these: names of programs, `kinds` for the fixtures, `csmith`, `executions`
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
     /// How many crashes at random blocks, at least
     #[arg(long, default_value_t = 1_000)]
     count: usize,
@@ -49,11 +49,10 @@ pub struct Options {
     /// Begins the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Make again what has been made with the same tool
-    #[arg(long)]
-    again: bool,
 }
 
+/// The title of the part that compares sets with all executions of small programs.
+const EXECUTIONS: &str = "executions";
 const PAGE: &str = "docs/crash-truth.md";
 const TEST: &str = "crates/cli/tests/crash_truth";
 
@@ -93,27 +92,26 @@ impl Part {
 
 /// Runs the tests and writes the page.
 pub fn run(options: &Options) -> Result<()> {
+    let parts = Part::all(options);
+    let titles: Vec<String> = parts.iter().map(Part::title).collect();
+    options.choice.check(titles.iter().map(String::as_str).chain([EXECUTIONS]))?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = workshop()?;
     let driver = Driver::new(options, &workshop)?;
-    let is_wanted = |name: &str| {
-        options.only.is_empty() || options.only.iter().any(|it| name.split(' ').next() == Some(it))
-    };
-    if !options.only_schemes && is_wanted("executions") {
+    if !options.only_schemes && options.choice.wants(EXECUTIONS) {
         driver.test("backtrail-crash", "active_code", "", &[])?;
     }
-    let parts = Part::all(options);
     for (number, part) in parts.iter().enumerate() {
         let title = part.title();
-        let made = driver.kept.get::<Found>(&title).is_some() && !options.again;
-        if !made && !options.only_schemes && is_wanted(&title) {
+        let made = driver.kept.get::<Found>(&title).is_some() && !options.choice.again;
+        if !made && !options.only_schemes && options.choice.wants(&title) {
             terminal::heading(&title);
             report(driver.compare(part, options.seed * 1_000 + number as u64));
         }
     }
     for name in programs::NAMES {
-        let made = driver.kept.get::<Left>(&by_scheme(name)).is_some() && !options.again;
-        if !made && !options.only_logs && is_wanted(name) {
+        let made = driver.kept.get::<Left>(&by_scheme(name)).is_some() && !options.choice.again;
+        if !made && !options.only_logs && options.choice.wants(name) {
             terminal::heading(&by_scheme(name));
             report(driver.measure(name));
         }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod choice;
 pub mod command;
 pub mod corpus;
 pub mod crashes;

@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use crate::choice::Choice;
 use crate::kept::Kept;
 use crate::packages::Need;
 use crate::workspace::Profile;
@@ -69,12 +70,8 @@ const COUNTED_RUNS: usize = 4;
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these: names of compilers and of programs
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
-    /// Make again what has been made with the same tool
-    #[arg(long)]
-    again: bool,
+    #[command(flatten)]
+    choice: Choice,
 }
 
 /// What is run at once, and kept.
@@ -146,18 +143,18 @@ fn spelled(command: &str) -> String {
 
 /// Runs what has not been run, and writes the page.
 pub fn run(options: &Options) -> Result<()> {
+    let parts = Part::all();
+    let titles: Vec<String> = parts.iter().map(Part::title).collect();
+    options.choice.check(titles.iter().map(String::as_str))?;
     setup::run(Need::Tool, &options.consent)?;
     let driver = Driver::new()?;
-    let parts = Part::all();
     for part in &parts {
         let title = part.title();
-        let is_wanted =
-            options.only.is_empty() || options.only.iter().any(|it| it == name_of(&title));
         let is_made = match part {
             Part::Counted(_) => driver.kept.get::<Counted>(&title).is_some(),
             _ => driver.kept.get::<Found>(&title).is_some(),
         };
-        if is_wanted && (options.again || !is_made) {
+        if options.choice.wants(&title) && (options.choice.again || !is_made) {
             terminal::heading(&title);
             // Others go on when one fails: the page says what is missing.
             if let Err(error) = driver.make(part) {

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
+use crate::choice::Choice;
 use crate::corpus::tree::Workshop;
 use crate::kept::Kept;
 use crate::packages::Need;
@@ -54,18 +55,14 @@ const OF_PART: u64 = 20;
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these: `graphs`, `figures`, names of fixtures, `csmith`, names of programs
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
     /// How many random graphs, and random programs as graphs
     #[arg(long, default_value_t = 100_000)]
     count: u64,
     /// How many programs by csmith
     #[arg(long, default_value_t = 40)]
     programs: u64,
-    /// Make again what has been made with the same tool
-    #[arg(long)]
-    again: bool,
 }
 
 /// What is run at once, and kept.
@@ -100,15 +97,15 @@ impl Part {
 
 /// Runs the parts that are not kept, and writes the page.
 pub fn run(options: &Options) -> Result<()> {
+    let parts = Part::all(options);
+    let titles: Vec<String> = parts.iter().map(Part::title).collect();
+    options.choice.check(titles.iter().map(String::as_str))?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = Workshop::new(workspace::build_tool(Profile::Release)?, jobs(), "profile-")?;
     let driver = Driver::new(options, &workshop)?;
-    let parts = Part::all(options);
     for part in &parts {
         let title = part.title();
-        let name = title.split(' ').next().unwrap_or_default();
-        let is_wanted = options.only.is_empty() || options.only.iter().any(|it| it == name);
-        if !is_wanted || (driver.is_kept(part) && !options.again) {
+        if !options.choice.wants(&title) || (driver.is_kept(part) && !options.choice.again) {
             continue;
         }
         terminal::heading(&title);

@@ -150,7 +150,8 @@ pub fn run(options: &Options) -> Result<()> {
     let workshop = corpus::workshop(Some(1), "bench-")?;
     let mut rows = Vec::new();
     for subject in chosen {
-        let program = corpus::choose(&[subject.name.to_owned()])?[0];
+        let program =
+            corpus::find(subject.name).with_context(|| format!("no program {}", subject.name))?;
         let row = measure(&workshop, program, subject, options.rounds)?;
         keep(&workshop, program, &row)?;
         rows.push(row);
@@ -382,7 +383,7 @@ mod tests {
     #[test]
     fn every_subject_is_in_the_corpus() {
         for subject in &SUBJECTS {
-            corpus::choose(&[subject.name.to_owned()]).unwrap();
+            corpus::find(subject.name).unwrap();
         }
         assert!(choose(&["nothing".to_owned()]).is_err());
         assert_eq!(choose(&[]).unwrap().len(), SUBJECTS.len());

@@ -12,13 +12,14 @@ pub mod report;
 pub mod subject;
 pub mod variant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::build::progress;
 use super::profile::run::Bench;
 use super::profile::{check_output, keep, kept, least};
+use crate::choice::Choice;
 use crate::corpus::tree::Workshop;
 use crate::packages::Need;
 use crate::{corpus, setup, terminal, workspace};
@@ -31,18 +32,14 @@ use variant::{Bytes, Variant};
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these programs
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
     /// Only these levels of optimisation, without the hyphen
     #[arg(long, value_delimiter = ',', value_name = "LEVEL")]
     levels: Vec<String>,
     /// How often everything is timed
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
-    /// Measure again what has been measured with the same tool
-    #[arg(long)]
-    again: bool,
 }
 
 /// What was measured of one variant.
@@ -102,7 +99,7 @@ impl Row {
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0, "--rounds must be at least 1");
-    let chosen = choose(&options.only)?;
+    options.choice.check(NAMES)?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let is_wanted = |level: &&str| {
@@ -111,10 +108,11 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let mut failures = Vec::new();
     for level in LEVELS.into_iter().filter(is_wanted) {
-        for traced in &chosen {
+        for traced in subjects().filter(|it| options.choice.wants(it.subject.name)) {
+            let traced = &traced;
             let name = file_name(traced, level);
             let known: Option<Row> = kept(&workshop, &name, &stamp(traced))?;
-            if known.is_some_and(|row| row.is_complete()) && !options.again {
+            if known.is_some_and(|row| row.is_complete()) && !options.choice.again {
                 continue;
             }
             terminal::heading(&format!("{} {level}", traced.subject.name));
@@ -130,7 +128,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     let mut missing = Vec::new();
     for level in LEVELS {
-        for traced in choose(&[])? {
+        for traced in subjects() {
             let known: Option<Row> = kept(&workshop, &file_name(&traced, level), &stamp(&traced))?;
             match known.filter(Row::is_complete) {
                 Some(row) => rows.push(row),
@@ -147,15 +145,9 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn choose(names: &[String]) -> Result<Vec<Traced>> {
-    let find = |name: &str| match subject::find(name) {
-        Some(traced) => Ok(traced),
-        None => bail!("{name} is not measured; these are: {}", NAMES.join(", ")),
-    };
-    match names.is_empty() {
-        true => NAMES.into_iter().map(find).collect(),
-        false => names.iter().map(|name| find(name)).collect(),
-    }
+/// All that are measured.
+fn subjects() -> impl Iterator<Item = Traced> {
+    NAMES.into_iter().filter_map(subject::find)
 }
 
 fn file_name(traced: &Traced, level: &str) -> String {
@@ -213,9 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_choose_programs() {
-        assert_eq!(choose(&[]).unwrap().len(), NAMES.len());
-        assert_eq!(choose(&["grep".to_owned()]).unwrap()[0].subject.name, "grep");
-        assert!(choose(&["nothing".to_owned()]).is_err());
+    fn each_name_is_of_a_program() {
+        assert!(subjects().map(|it| it.subject.name).eq(NAMES));
     }
 }

@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::profile::run::Bench;
 use super::profile::subject::{Input, SUBJECTS, Subject, Work};
 use super::profile::variant;
+use crate::choice::Choice;
 use crate::corpus::tree::Workshop;
 use crate::packages::Need;
 use crate::{command, corpus, setup, terminal, workspace};
@@ -28,12 +29,8 @@ use crate::{command, corpus, setup, terminal, workspace};
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these programs
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
-    /// Measure again what has been measured with the same tool
-    #[arg(long)]
-    again: bool,
+    #[command(flatten)]
+    choice: Choice,
     /// Compare every number of copies with every strategy to one run, instead of
     /// some: takes several times as long
     #[arg(long)]
@@ -137,21 +134,12 @@ fn subjects() -> impl Iterator<Item = &'static Subject> {
 
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<()> {
-    let chosen: Vec<&Subject> = match &options.only[..] {
-        [] => subjects().collect(),
-        names => {
-            let find = |name: &String| subjects().find(|subject| subject.name == name);
-            names
-                .iter()
-                .map(|name| find(name).with_context(|| format!("{name} is not measured")))
-                .collect::<Result<_>>()?
-        }
-    };
+    options.choice.check(subjects().map(|subject| subject.name))?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let mut failures = Vec::new();
-    for subject in chosen {
-        if kept(&workshop, subject)?.is_some() && !options.again {
+    for subject in subjects().filter(|subject| options.choice.wants(subject.name)) {
+        if kept(&workshop, subject)?.is_some() && !options.choice.again {
             continue;
         }
         terminal::heading(subject.name);

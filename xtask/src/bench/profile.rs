@@ -17,11 +17,12 @@ pub mod subject;
 pub mod threads;
 pub mod variant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::build::progress;
+use crate::choice::Choice;
 use crate::corpus::tree::Workshop;
 use crate::packages::Need;
 use crate::{corpus, setup, terminal, workspace};
@@ -35,15 +36,11 @@ use variant::Variant;
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these programs (`threads` is the one with two threads)
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
     /// How often everything is timed
     #[arg(long, value_name = "N", default_value_t = 7)]
     rounds: usize,
-    /// Measure again what has been measured with the same tool
-    #[arg(long)]
-    again: bool,
 }
 
 /// The name of the row with two threads.
@@ -125,13 +122,14 @@ pub struct Results {
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0, "--rounds must be at least 1");
-    let chosen = choose(&options.only)?;
+    let names = SUBJECTS.iter().map(|subject| subject.name).chain([THREADS]);
+    options.choice.check(names)?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let mut failures = Vec::new();
-    for subject in &chosen.subjects {
+    for subject in SUBJECTS.iter().filter(|subject| options.choice.wants(subject.name)) {
         let known: Option<Row> = kept(&workshop, subject.name, &subject.stamp())?;
-        if known.is_some() && !options.again {
+        if known.is_some() && !options.choice.again {
             continue;
         }
         terminal::heading(subject.name);
@@ -143,9 +141,9 @@ pub fn run(options: &Options) -> Result<()> {
             }
         }
     }
-    if chosen.threads {
+    if options.choice.wants(THREADS) {
         let known: Option<Threads> = kept(&workshop, THREADS, threads::SOURCE)?;
-        if known.is_none() || options.again {
+        if known.is_none() || options.choice.again {
             terminal::heading(THREADS);
             let bench = Bench::new(&workshop, THREADS)?;
             let measured = threads::measure(&workshop, &bench, options.rounds)?;
@@ -160,29 +158,6 @@ pub fn run(options: &Options) -> Result<()> {
     println!("wrote docs/bench-profile.md");
     ensure!(failures.is_empty(), "not measured: {}", failures.join(", "));
     Ok(())
-}
-
-struct Chosen {
-    subjects: Vec<&'static Subject>,
-    threads: bool,
-}
-
-fn choose(names: &[String]) -> Result<Chosen> {
-    if names.is_empty() {
-        return Ok(Chosen { subjects: SUBJECTS.iter().collect(), threads: true });
-    }
-    let mut chosen = Chosen { subjects: Vec::new(), threads: false };
-    for name in names {
-        if name == THREADS {
-            chosen.threads = true;
-        } else if let Some(subject) = SUBJECTS.iter().find(|subject| subject.name == name) {
-            chosen.subjects.push(subject);
-        } else {
-            let all: Vec<_> = SUBJECTS.iter().map(|one| one.name).chain([THREADS]).collect();
-            bail!("{name} is not measured; these are: {}", all.join(", "));
-        }
-    }
-    Ok(chosen)
 }
 
 fn measure(workshop: &Workshop, subject: &Subject, rounds: usize) -> Result<Row> {
@@ -278,15 +253,6 @@ fn collect(workshop: &Workshop) -> Result<Results> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_choose_rows() {
-        let all = choose(&[]).unwrap();
-        assert!(all.threads && all.subjects.len() == SUBJECTS.len());
-        let some = choose(&["gzip".to_owned(), THREADS.to_owned()]).unwrap();
-        assert!(some.threads && some.subjects.len() == 1);
-        assert!(choose(&["nothing".to_owned()]).is_err());
-    }
 
     #[test]
     fn another_output_is_no_measurement() {

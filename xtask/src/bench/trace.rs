@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::profile::run::Bench;
 use super::profile::subject::{SUBJECTS, Subject};
 use super::profile::{check_output, variant};
+use crate::choice::Choice;
 use crate::corpus::tree::Workshop;
 use crate::kept::Kept;
 use crate::packages::Need;
@@ -30,12 +31,8 @@ use crate::{command, corpus, setup, terminal, workspace};
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these programs
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
-    /// Measure again what has been measured with the same tool
-    #[arg(long)]
-    again: bool,
+    #[command(flatten)]
+    choice: Choice,
     /// How often everything is timed
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
@@ -151,16 +148,11 @@ impl Several {
 
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<()> {
-    let is_chosen =
-        |name: &str| options.only.is_empty() || options.only.iter().any(|it| it == name);
-    for name in &options.only {
-        let is_known = SUBJECTS.iter().any(|subject| subject.name == name);
-        ensure!(is_known, "{name} is not measured");
-    }
+    options.choice.check(SUBJECTS.iter().map(|subject| subject.name))?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let mut failures = Vec::new();
-    for subject in SUBJECTS.iter().filter(|subject| is_chosen(subject.name)) {
+    for subject in SUBJECTS.iter().filter(|subject| options.choice.wants(subject.name)) {
         if let Err(error) = measure(&workshop, subject, options) {
             terminal::error(&error);
             failures.push(subject.name);
@@ -192,10 +184,10 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn measure(workshop: &Workshop, subject: &Subject, options: &Options) -> Result<()> {
-    let needs_single =
-        !options.only_plans && (options.again || kept::<Single>(workshop, subject)?.is_none());
-    let needs_several =
-        !options.only_runs && (options.again || kept::<Several>(workshop, subject)?.is_none());
+    let needs_single = !options.only_plans
+        && (options.choice.again || kept::<Single>(workshop, subject)?.is_none());
+    let needs_several = !options.only_runs
+        && (options.choice.again || kept::<Several>(workshop, subject)?.is_none());
     if !needs_single && !needs_several {
         return Ok(());
     }

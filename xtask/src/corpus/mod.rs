@@ -20,6 +20,7 @@ pub mod tree;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use crate::choice::Choice;
 use crate::packages::Need;
 use crate::workspace::{self, Profile};
 use crate::{setup, terminal};
@@ -32,26 +33,22 @@ use tree::Workshop;
 pub struct Options {
     #[command(flatten)]
     consent: setup::Consent,
-    /// Only these programs
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
     /// How many processes a build may run at a time
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Check again what has been checked with the same tool
-    #[arg(long)]
-    again: bool,
 }
 
 /// Runs it all.
 pub fn run(options: &Options) -> Result<()> {
-    let chosen = choose(&options.only)?;
+    options.choice.check(PROGRAMS.iter().map(|program| program.name))?;
     setup::run(Need::Corpus, &options.consent)?;
     let workshop = workshop(options.jobs, "")?;
     let mut rows = Vec::new();
-    for program in chosen {
+    for program in PROGRAMS.iter().filter(|program| options.choice.wants(program.name)) {
         let row = match kept(&workshop, program)? {
-            Some(row) if !options.again && row.failures.is_empty() => row,
+            Some(row) if !options.choice.again && row.failures.is_empty() => row,
             _ => checked(&workshop, program)?,
         };
         rows.push(row);
@@ -71,18 +68,9 @@ pub fn workshop(jobs: Option<usize>, prefix: &'static str) -> Result<Workshop> {
     Workshop::new(tool, jobs, prefix)
 }
 
-/// The programs of these names, or all.
-pub fn choose(names: &[String]) -> Result<Vec<&'static Program>> {
-    if names.is_empty() {
-        return Ok(PROGRAMS.iter().collect());
-    }
-    let find = |name: &String| {
-        PROGRAMS.iter().find(|program| program.name == name).with_context(|| {
-            let all: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
-            format!("no program {name}; there are: {}", all.join(", "))
-        })
-    };
-    names.iter().map(find).collect()
+/// The program of this name.
+pub fn find(name: &str) -> Option<&'static Program> {
+    PROGRAMS.iter().find(|program| program.name == name)
 }
 
 /// Checks a program. One that cannot be checked is a failure of its own, so
