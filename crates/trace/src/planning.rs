@@ -389,10 +389,21 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         match job {
+            [pair] if self.ways_suffice(*pair) => self.force(*pair),
             [_] => Err(Error::Limit { needed: added.len(), limit }),
             // What does not fit as a whole goes in parts.
             _ => job.iter().try_for_each(|&pair| self.assign(&[pair])),
         }
+    }
+
+    /// Whether two ways are told apart where they are witnesses themselves, which may be
+    /// fewer than a cut has.
+    fn ways_suffice(&self, pair: Conflict) -> bool {
+        let mut draft = self.empty.clone();
+        for place in witnesses_of_ways(self.icfg, self.costs, pair).into_iter().flatten() {
+            draft.insert(place);
+        }
+        separate(self.icfg, self.costs, &mut draft, &[pair]).is_empty()
     }
 
     /// Another profile for the least loaded run.

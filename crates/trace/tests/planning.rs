@@ -64,7 +64,7 @@ fn check_mixed(tables: &Tables, icfg: &Icfg, plan: &Plan, mixed: [&Execution; 2]
 
 #[test]
 fn every_plan_rebuilds_every_execution() {
-    let (mut plans, mut rebuilt, mut too_tight) = (0u64, 0u64, 0u64);
+    let (mut plans, mut rebuilt) = (0u64, 0u64);
     for seed in 0..graph_count(1000) {
         let mut rng = Rng::with_seed(seed);
         let features = Features { hubs: seed % 2 == 0, leaves: seed % 4 == 0 };
@@ -77,14 +77,8 @@ fn every_plan_rebuilds_every_execution() {
             0 => plan_single_run(&icfg, &costs, kind, options.trials),
             _ => distribute(&icfg, &costs, options),
         };
-        let plan = match plan {
-            Ok(plan) => plan,
-            Err(Error::Limit { needed, limit }) if needed > limit => {
-                too_tight += 1;
-                continue;
-            }
-            Err(error) => panic!("seed {seed}: {error}\n{icfg:#?}"),
-        };
+        // Two witnesses tell any two ways apart, so no limit is too low.
+        let plan = plan.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{icfg:#?}"));
         plans += 1;
         check_plan(&icfg, &costs, &plan, options);
         let tables = Tables::new(&icfg, &plan.profiles).unwrap();
@@ -106,8 +100,8 @@ fn every_plan_rebuilds_every_execution() {
             check_mixed(&tables, &icfg, &plan, [execution, other], &mut rng);
         }
     }
-    println!("{plans} plans, {rebuilt} executions rebuilt; {too_tight} limits were too tight");
-    assert!(plans > 20 * too_tight && rebuilt > 5 * plans);
+    println!("{plans} plans, {rebuilt} executions rebuilt");
+    assert!(rebuilt > 5 * plans);
 }
 
 /// Only what can be observed is a witness, and limits hold.
