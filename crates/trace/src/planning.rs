@@ -139,7 +139,8 @@ fn is_more_than(icfg: &Icfg, costs: &Costs, most: usize) -> bool {
     icfg.predicates().filter(is_passed).nth(most).is_some()
 }
 
-fn is_large(icfg: &Icfg, costs: &Costs) -> bool {
+/// Whether plans without a limit are made by routine, whatever the strategy.
+pub fn is_large(icfg: &Icfg, costs: &Costs) -> bool {
     is_more_than(icfg, costs, LARGE)
 }
 

@@ -192,8 +192,8 @@ impl Separator<'_> {
                     against.has(node)
                         || (self.icfg.is_stop(node) && bit_rows::contains(&against.hits, end))
                 };
-                let shared_way = |way: Way| !self.way_is_apart(way, against);
-                self.cut(way, region, shared, shared_way)
+                let is_shared = |met: &Region| !self.are_apart(met, against);
+                self.cut(way, region, shared, is_shared)
             });
         let cheapest = cuts.into_iter().flatten().min_by_key(|(cost, _)| *cost);
         if let Some((_, places)) = cheapest.filter(|_| !leads_back) {
@@ -308,21 +308,14 @@ impl Separator<'_> {
         region
     }
 
-    /// Whether what a single way meets is not met in `against`.
-    fn way_is_apart(&self, way: Way, against: &Region) -> bool {
-        let mut alone = self.empty_region();
-        self.pass(way, &mut alone);
-        self.are_apart(&alone, against)
-    }
-
     /// The cheapest witnesses in the region of `way` that stand before all nodes
-    /// that are `shared` and all ways with something to meet that is.
+    /// that are `shared` and all ways that meet what `is_shared`.
     fn cut(
         &self,
         way: Way,
         region: &Region,
         shared: impl Fn(Node) -> bool,
-        shared_way: impl Fn(Way) -> bool,
+        is_shared: impl Fn(&Region) -> bool,
     ) -> Option<(u64, Vec<Place>)> {
         const SOURCE: usize = 0;
         const SINK: usize = 1;
@@ -342,17 +335,17 @@ impl Separator<'_> {
         }
         let mut add_way = |way: Way, from: usize| {
             let place = self.icfg.place_of_way(way);
+            let mut met = self.empty_region();
+            let next = self.pass(way, &mut met);
             if self.draft.contains(place) {
-                if shared_way(way) {
+                if is_shared(&met) {
                     network.add(from, SINK, UNCUTTABLE);
                     places.push(place);
                 }
                 return;
             }
-            let mut met = self.empty_region();
-            let next = self.pass(way, &mut met);
             let into = next.filter(|&next| !shared(next)).map(|next| 2 + 2 * numbers[&next]);
-            if shared_way(way) || next.is_some_and(&shared) {
+            if next.is_some_and(&shared) || is_shared(&met) {
                 network.add(from, SINK, capacity(place));
                 places.push(place);
             } else if let Some(into) = into {
