@@ -272,16 +272,15 @@ fn measure_single(
 /// Witnesses and blocks, of all threads, as `--explain` says them.
 fn explained(said: &str) -> Option<(u64, u64)> {
     let number = |text: &str| text.replace(',', "").parse::<u64>().ok();
-    let (mut hits, mut blocks) = (0, None);
+    let (mut hits, mut blocks) = (0, 0);
     for line in said.lines() {
         let Some((_, rest)) = line.split_once(" thread ") else { continue };
         let Some((_, counts)) = rest.split_once(": ") else { continue };
         let (events, steps) = counts.split_once(" events, ")?;
         hits += number(events)?;
-        // The blocks so far, of all threads.
-        blocks = Some(number(steps.strip_suffix(" blocks")?)?);
+        blocks += number(steps.strip_suffix(" blocks")?)?;
     }
-    Some((hits, blocks?))
+    (blocks > 0).then_some((hits, blocks))
 }
 
 /// Seconds in user mode and in the kernel, as `backtrail run` says them.
@@ -397,8 +396,9 @@ mod tests {
     fn what_is_explained_is_read() {
         let said = "backtrail: 3 routines\n\
                     backtrail: process 7 thread 1: 1,061 events, 2,921,366 blocks\n\
-                    backtrail: process 7 thread 2: 4 events, 2,921,376 blocks\n";
-        assert_eq!(explained(said), Some((1_065, 2_921_376)));
+                    backtrail: process 7 thread 2: 4 events, 10 blocks\n\
+                    backtrail: process 8 thread 1: 2 events, 3 blocks\n";
+        assert_eq!(explained(said), Some((1_067, 2_921_379)));
         assert_eq!(explained("nothing"), None);
     }
 
