@@ -137,6 +137,28 @@ fn each_thread_has_its_trace_and_does_what_it_would_alone() {
     assert!(!place.path("inside").exists());
 }
 
+#[test]
+fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
+    let place = Place::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace");
+    place.compile("program", &std::fs::read_to_string(format!("{folder}/thread_ends.c")).unwrap());
+    for (runs, file) in [("1", "one"), ("3", "three")] {
+        let (code, _, told) = place.trace(&["--runs", runs, "-o", file, "./program"]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
+    }
+    let threads = place.threads("one");
+    assert_eq!(threads, place.threads("three"));
+    let in_done = threads[1..].iter().map(|(thread, is_unknown)| {
+        assert!(!is_unknown && thread[0].starts_with("\"work\""));
+        let done = thread.iter().position(|it| it.starts_with("\"done\"")).unwrap();
+        assert!(thread[done..].iter().all(|it| it.starts_with("\"done\"")));
+        thread.len() - done
+    });
+    let in_done: Vec<usize> = in_done.collect();
+    assert!(in_done[0] > in_done[2] && in_done[2] > in_done[1], "{in_done:?}");
+}
+
 const CHILDREN: &str = r#"
 #define _GNU_SOURCE
 #include <spawn.h>

@@ -131,6 +131,55 @@ fn threads_have_traces_of_their_own() {
 }
 
 #[test]
+fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
+    for level in ["-O0", "-O2"] {
+        let program = Program::c(&source("thread_ends.c"), &[level, "-pthread"]);
+        let traced = equal(&program, &SOME, &[]);
+        assert_eq!(traced.unknown, [None, None, None, None]);
+        let program = Program::cxx(&source("thread_ends.cc"), &[level, "-pthread"]);
+        let traced = equal(&program, &SOME, &[]);
+        assert!(traced.threads.len() == 7 && traced.unknown.iter().all(Option::is_none));
+    }
+}
+
+const RUST_THREADS: &str = "\
+use std::cell::RefCell;
+struct Held(u32);
+impl Drop for Held {
+    fn drop(&mut self) {
+        let sum: u32 = (0..self.0).filter(|it| it % 3 == 0).sum();
+        println!(\"{sum}\");
+    }
+}
+thread_local! { static HELD: RefCell<Held> = const { RefCell::new(Held(3)) }; }
+fn main() {
+    for count in 2..5u32 {
+        let thread = std::thread::spawn(move || {
+            HELD.with(|it| it.borrow_mut().0 = count);
+            if count == 3 { 7 } else { count }
+        });
+        println!(\"{}\", thread.join().unwrap());
+    }
+}
+";
+
+#[test]
+fn threads_of_rust_have_traces() {
+    let manifest = "[package]\nname = \"threads\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\
+                    [[bin]]\nname = \"program\"\npath = \"main.rs\"\n[workspace]\n";
+    let program = Program::of_files(&[("Cargo.toml", manifest), ("main.rs", RUST_THREADS)]);
+    for (words, folder) in [(&["--release"][..], "release"), (&[], "debug")] {
+        let words = [&["cargo", "build", "--quiet", "--target-dir", "target"], words].concat();
+        program.backtrail(&words);
+        let built = program.path(&format!("target/{folder}/program"));
+        std::fs::copy(built, program.path("program")).unwrap();
+        let traced = equal(&program, &SOME, &[]);
+        assert!(traced.threads.len() == 4 && traced.threads.iter().all(|it| !it.is_empty()));
+        assert!(traced.unknown.iter().all(Option::is_none));
+    }
+}
+
+#[test]
 fn handlers_of_signals_that_are_raised() {
     equal(&Program::c(&source("signals.c"), &["-O1"]), &SOME, &[]);
 }

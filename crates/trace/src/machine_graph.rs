@@ -21,8 +21,9 @@
 //! another function gives up the frame; one to code that several functions share
 //! keeps it, on the walk's stack as on the machine's.
 //!
-//! A program that can start threads has a second root: whoever a thread begins with
-//! is one whose address is taken ([`MachineGraph::thread_root`]).
+//! A program that can start threads has a second root, which calls those whose address is
+//! taken: one of them is what a thread begins with, and others, when that has returned,
+//! are destructors of the thread's own data ([`MachineGraph::thread_root`]).
 //!
 //! Breakpoints can be at the first instruction of a block that no other overlaps
 //! ([`Code`] knows). Heads of routines whose address is taken always have one: a
@@ -159,8 +160,14 @@ impl MachineGraph {
             taken.iter().for_each(|&routine| builder.way(node, WayKind::Tail(routine)));
         }
         builder.root(Routine::new(code.entry));
-        let thread_root = anyone.filter(|_| starts_threads(code));
-        thread_root.into_iter().for_each(|root| builder.root(root));
+        let thread_root = anyone.filter(|_| starts_threads(code)).map(|anyone| {
+            let root = builder.routine();
+            let hub = builder.node(root, Role::Hub);
+            builder.way(hub, WayKind::Call { callee: anyone, back: hub });
+            builder.way(hub, WayKind::Return);
+            builder.root(root);
+            root
+        });
         let landings = landings.iter().map(|&block| nodes[block]).collect();
         let mut maker = Maker {
             code,
@@ -238,7 +245,7 @@ impl MachineGraph {
         self.icfg.ways_of(hub).find(|&way| self.icfg.ways()[way].kind == WayKind::End)
     }
 
-    /// What a thread begins with, if the program can start any.
+    /// What calls all that a thread runs, if the program can start any.
     pub fn thread_root(&self) -> Option<Routine> {
         self.thread_root
     }

@@ -185,8 +185,9 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
         let main = calls(start.entry).filter(|&(_, back)| back != start.entry);
         let begins = main.map(|(callee, _)| callee).chain(icfg.roots()[1..].iter().copied());
         let begins: Vec<Routine> = begins.collect();
-        let late = start.nodes.iter().filter(|&&node| node != start.entry);
-        let late = late.filter(|_| !self.graph.turns.is_empty());
+        // Behind these, a child or a thread may end, which nothing else tells.
+        let may_end = !self.graph.turns.is_empty() || icfg.roots().len() > 1;
+        let late = start.nodes.iter().filter(|&&node| may_end && node != start.entry);
         let late = late.flat_map(|&node| calls(node)).map(|(callee, _)| callee);
         for routine in begins.iter().copied().chain(late) {
             let nodes = &icfg.routines()[routine].nodes;

@@ -15,7 +15,7 @@
 //!
 //! The root is a routine that stands for what runs before and behind `main`: it
 //! calls constructors, `main`, destructors, and what is passed to `atexit` and its
-//! like. A thread's trace begins at the routine it was started with, which has to
+//! like, which destructors of a thread's own data are, too. A thread's trace begins at the routine it was started with, which has to
 //! be a root, too: what is passed to `pthread_create` by name, or every function
 //! whose address is taken. So are handlers of signals, which can run at any time:
 //! what is passed to `signal` by name, or every function whose address is taken and
@@ -54,6 +54,10 @@ use crate::Error;
 /// `std::thread`, which starts whatever was put into an object of it.
 const STD_THREAD: &str =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
+
+/// How the names of members of such objects begin. The library deletes them when their
+/// threads are done.
+const STD_THREAD_STATE: &str = "_ZNSt6thread11_State_impl";
 
 /// What forks and returns in the child, too.
 const FORKS: [&str; 6] = ["fork", "__fork", "__libc_fork", "_Fork", "daemon", "forkpty"];
@@ -207,10 +211,19 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         Ok(())
     }
 
-    /// What runs behind `main`.
+    /// What runs behind `main` and behind what threads begin with.
     fn late(&self) -> BTreeSet<Body> {
         let mut late = self.listed_in("llvm.global_dtors");
         late.extend(self.registered());
+        let is_deleted = |body: &Body| {
+            let is_one = |it: &str| it.starts_with(STD_THREAD_STATE) && it.ends_with("D0Ev");
+            self.name(*body).is_some_and(is_one)
+        };
+        // Rust's library drops what it was given, in vtables, and what is a thread's own.
+        let drops = self.starts_rust_threads();
+        let is_dropped = |body: &Body| drops && self.targets.function(*body).parameters == 1;
+        let is_late = |body: &Body| is_deleted(body) || is_dropped(body);
+        late.extend(self.targets.taken().iter().copied().filter(is_late));
         late
     }
 
@@ -256,10 +269,16 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         let mut begin: BTreeSet<Body> = calls
             .flat_map(|(object, function, inst)| self.passed(object, function, inst))
             .collect();
-        if self.calls_any(&[STD_THREAD]) {
+        if self.calls_any(&[STD_THREAD]) || self.starts_rust_threads() {
             begin.extend(self.targets.taken());
         }
         begin
+    }
+
+    /// Whether Rust's library is asked for threads, which run what is in a box.
+    fn starts_rust_threads(&self) -> bool {
+        let is_start = |name: &str| name.contains("3std3sys") && name.contains("6Thread3new");
+        self.calls_where(is_start).next().is_some()
     }
 
     /// What may handle signals.
@@ -350,11 +369,13 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
     }
 
     fn body_named(&self, name: &str) -> Option<Body> {
-        self.targets.bodies().iter().find_map(|(body, &(object, function))| {
-            let unit = self.program.unit(object)?;
-            let symbol = &unit.symbols[unit.functions[function].symbol];
-            (symbol.name == name).then_some(body)
-        })
+        self.targets.bodies().indices().find(|&body| self.name(body) == Some(name))
+    }
+
+    fn name(&self, body: Body) -> Option<&str> {
+        let (object, function) = self.targets.bodies()[body];
+        let unit = self.program.unit(object)?;
+        Some(&unit.symbols[unit.functions[function].symbol].name)
     }
 
     /// The functions that data of this name mentions, in any unit.
@@ -376,13 +397,19 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         &'s self,
         names: &'s [&str],
     ) -> impl Iterator<Item = (Object, &'s Function, Inst)> + 's {
+        self.calls_where(|name| names.contains(&name))
+    }
+
+    /// Calls by name, of names like this.
+    fn calls_where<'s>(
+        &'s self,
+        is_wanted: impl Fn(&str) -> bool + Copy + 's,
+    ) -> impl Iterator<Item = (Object, &'s Function, Inst)> + 's {
         self.targets.bodies().iter().flat_map(move |(body, &(object, _))| {
             let function = self.targets.function(body);
             let unit = self.program.unit(object).expect("bodies are of units");
             let is_named = move |op: &Op| match op.call().map(|call| &call.callee) {
-                Some(Callee::Direct(symbol)) => {
-                    names.contains(&unit.symbols[*symbol].name.as_str())
-                }
+                Some(Callee::Direct(symbol)) => is_wanted(&unit.symbols[*symbol].name),
                 _ => false,
             };
             let insts = function.insts.iter().filter(move |(_, data)| is_named(&data.op));
@@ -394,9 +421,12 @@ impl<F: Fn(&str, Traits) -> Behaviour> Maker<'_, '_, F> {
         self.calls_to(names).next().is_some()
     }
 
-    /// What runs when the program ends because it asked for that.
+    /// What runs when the program or a thread ends because it asked for that.
     fn registered(&self) -> BTreeSet<Body> {
-        let names = ["atexit", "on_exit", "at_quick_exit", "__cxa_atexit"];
+        let at_exit = ["atexit", "on_exit", "at_quick_exit", "__cxa_atexit"];
+        let of_threads =
+            ["pthread_key_create", "tss_create", "__cxa_thread_atexit", "__cxa_thread_atexit_impl"];
+        let names = [at_exit, of_threads].concat();
         let calls = self.calls_to(&names);
         let found: Vec<(Object, &Function, Inst)> = calls.collect();
         found
