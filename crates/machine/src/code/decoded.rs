@@ -90,16 +90,21 @@ fn through_slot(loaded: &Loaded, instruction: &Instruction) -> Goto {
     if !is_fixed {
         return Goto::Computed;
     }
-    match loaded.slots.get(&instruction.ip_rel_memory_address()) {
+    let address = instruction.ip_rel_memory_address();
+    match loaded.slots.get(&address) {
         Some(Slot::External(name)) => Goto::External(name.clone()),
         Some(Slot::Linked(target)) => Goto::Code(*target),
-        _ => Goto::Computed,
+        _ => loaded.sealed_code(address).map_or(Goto::Computed, Goto::Code),
     }
 }
 
 /// What the stub at an address leads to, if it is one: a jump through a word that
-/// the dynamic linker fills in, with or without a marker before it.
+/// the dynamic linker fills in, with or without a marker before it. What has a name is
+/// a function that is no more than that.
 pub(crate) fn stub(loaded: &Loaded, address: u64) -> Option<Goto> {
+    if loaded.symbols.contains_key(&address) {
+        return None;
+    }
     let mut instruction = decode(loaded, address)?;
     if instruction.code() == Opcode::Endbr64 {
         instruction = decode(loaded, instruction.next_ip())?;

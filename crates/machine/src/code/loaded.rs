@@ -5,6 +5,7 @@
 //! headers is no exception. Addresses are the file's own.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use object::elf;
 use object::endian::LittleEndian as LE;
@@ -52,6 +53,8 @@ pub(crate) struct Loaded {
     pub symbols: BTreeMap<u64, String>,
     /// Whether what it defines itself may come from another file.
     is_library: bool,
+    /// What nobody can write once the dynamic linker has (`PT_GNU_RELRO`).
+    sealed: Range<u64>,
 }
 
 /// The most words of an array or relocations of a table that are believed.
@@ -65,9 +68,14 @@ impl Loaded {
         let mut segments = Vec::new();
         let mut dynamic = None;
         let mut interpreted = false;
+        let mut sealed = 0..0;
         for program in file.elf_program_headers() {
             match program.p_type(LE) {
                 elf::PT_INTERP => interpreted = true,
+                elf::PT_GNU_RELRO => {
+                    let start = program.p_vaddr(LE);
+                    sealed = start..start.saturating_add(program.p_memsz(LE));
+                }
                 elf::PT_DYNAMIC => dynamic = Some((program.p_vaddr(LE), program.p_memsz(LE))),
                 elf::PT_LOAD => {
                     let data = program
@@ -91,6 +99,7 @@ impl Loaded {
             starters: Vec::new(),
             symbols: BTreeMap::new(),
             is_library,
+            sealed,
         };
         for symbol in file.dynamic_symbols().chain(file.symbols()) {
             let is_function = symbol.kind() == object::SymbolKind::Text && !symbol.is_undefined();
@@ -148,6 +157,16 @@ impl Loaded {
             Some(_) => None,
             None if self.fixed => self.word(address),
             None => None,
+        }
+    }
+
+    /// The code that a word points to for as long as the program runs, if it does.
+    pub fn sealed_code(&self, address: u64) -> Option<u64> {
+        match self.slots.get(&address)? {
+            Slot::Address(target) if self.sealed.contains(&address) => {
+                Some(*target).filter(|&it| self.is_code(it))
+            }
+            _ => None,
         }
     }
 

@@ -193,9 +193,37 @@ fn exceptions_in_what_is_linked_statically_land_in_the_right_frame() {
 }
 
 /// What Debian installs, stripped as it is.
+const RUST: &str = "\
+fn main() {
+    let lengths: Vec<usize> = std::env::args().map(|word| word.len()).collect();
+    let mut sum = 0;
+    for length in &lengths {
+        sum += if length % 2 == 0 { *length } else { 1 };
+    }
+    println!(\"{sum} {}\", lengths.len());
+}
+";
+
+/// They call what panics by way of words that are sealed once they are written.
+#[test]
+fn traces_of_what_rustc_makes_are_those_of_single_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("program.rs");
+    std::fs::write(&source, RUST).unwrap();
+    let rows = ["-Copt-level=0", "-Copt-level=3"].map(|level| {
+        let path = folder.path().join(&level[2..]);
+        let mut rustc = Command::new("rustc");
+        let built = rustc.arg(level).arg(&source).arg("-o").arg(&path).status().unwrap();
+        assert!(built.success());
+        let program = Program::new(&path, &["a", "bb", "ccc"]);
+        program.compare(level, &[ONE, (3, Strategy::Fine, None)])
+    });
+    report(&rows);
+}
+
 #[test]
 fn traces_of_installed_programs_are_those_of_single_steps() {
-    let commands = "true;ls /usr;sort /etc/group;sed -n s/a/b/p /etc/group;\
+    let commands = "true;ls /usr;sort -S1M /etc/group;sed -n s/a/b/p /etc/group;\
                     grep -n ro*t /etc/group;gzip --version;mawk {print($1)} /etc/group;\
                     find /etc/apt;xz --version;expr 3 + 4;date +%Y;diff /etc/group /etc/group";
     let commands = std::env::var("BACKTRAIL_STEPPED").unwrap_or_else(|_| commands.to_owned());
