@@ -159,6 +159,23 @@ fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
     assert!(in_done[0] > in_done[2] && in_done[2] > in_done[1], "{in_done:?}");
 }
 
+#[test]
+fn threads_that_the_library_of_cxx_starts_have_traces() {
+    let place = Place::new();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace/thread_ends.cc");
+    let mut compiler = Command::new("g++");
+    compiler.args(["-O1", "-pthread", source, "-o"]).arg(place.path("program"));
+    assert!(compiler.status().unwrap().success());
+    for (runs, file) in [("1", "one"), ("3", "three")] {
+        let (code, _, told) = place.trace(&["--runs", runs, "-o", file, "./program"]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
+    }
+    let threads = place.threads("one");
+    assert_eq!(threads, place.threads("three"));
+    assert!(threads.len() == 7 && threads.iter().all(|(_, is_unknown)| !is_unknown));
+}
+
 const CHILDREN: &str = r#"
 #define _GNU_SOURCE
 #include <spawn.h>

@@ -8,20 +8,21 @@
 /// Whether no call of the function comes back.
 pub(crate) fn never_returns(name: &str) -> bool {
     let name = name.split('@').next().unwrap_or(name);
-    NAMES.binary_search(&name).is_ok()
+    NAMES.binary_search(&name).is_ok() || is_throw_of_std(name)
+}
+
+/// `std::__throw_bad_alloc` and its like, by which libstdc++'s headers throw.
+fn is_throw_of_std(name: &str) -> bool {
+    let rest = name.strip_prefix("_ZSt").unwrap_or_default();
+    rest.trim_start_matches(|it: char| it.is_ascii_digit()).starts_with("__throw_")
 }
 
 /// In order.
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
-    "_Exit", "_Unwind_Resume", "_ZSt10unexpectedv", "_ZSt16__throw_bad_castv",
-    "_ZSt17__throw_bad_allocv", "_ZSt19__throw_logic_errorPKc", "_ZSt20__throw_domain_errorPKc",
-    "_ZSt20__throw_length_errorPKc", "_ZSt20__throw_out_of_rangePKc",
-    "_ZSt20__throw_system_errori", "_ZSt21__throw_bad_exceptionv",
-    "_ZSt21__throw_runtime_errorPKc", "_ZSt24__throw_invalid_argumentPKc",
-    "_ZSt24__throw_out_of_range_fmtPKcz", "_ZSt25__throw_bad_function_callv",
-    "_ZSt28__throw_bad_array_new_lengthv", "_ZSt9terminatev", "__assert", "__assert_fail",
-    "__assert_perror_fail", "__chk_fail", "__cxa_bad_cast", "__cxa_bad_typeid",
+    "_Exit", "_Unwind_Resume", "_ZSt10unexpectedv",
+    "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE", "_ZSt9terminatev", "__assert",
+    "__assert_fail", "__assert_perror_fail", "__chk_fail", "__cxa_bad_cast", "__cxa_bad_typeid",
     "__cxa_call_unexpected", "__cxa_rethrow", "__cxa_throw", "__cxa_throw_bad_array_new_length",
     "__fortify_fail", "__libc_fatal", "__libc_start_main", "__longjmp_chk", "__pthread_unwind_next",
     "__stack_chk_fail", "_exit", "_longjmp", "abort", "err", "errx", "exit", "longjmp",
@@ -37,5 +38,7 @@ mod tests {
         assert!(NAMES.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(never_returns("exit") && never_returns("__libc_start_main@GLIBC_2.34"));
         assert!(!never_returns("error") && !never_returns("main"));
+        assert!(never_returns("_ZSt20__throw_future_errori@GLIBCXX_3.4.14"));
+        assert!(!never_returns("_ZSt4move") && !never_returns("__throw_it"));
     }
 }
