@@ -137,11 +137,8 @@ fn each_thread_has_its_trace_and_does_what_it_would_alone() {
     assert!(!place.path("inside").exists());
 }
 
-#[test]
-fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
-    let place = Place::new();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace");
-    place.compile("program", &std::fs::read_to_string(format!("{folder}/thread_ends.c")).unwrap());
+/// The threads of `./program`, which both ways have to tell alike.
+fn traced_in_one_run_and_in_three(place: &Place) -> Vec<Thread> {
     for (runs, file) in [("1", "one"), ("3", "three")] {
         let (code, _, told) = place.trace(&["--runs", runs, "-o", file, "./program"]);
         assert_eq!(code, Some(0), "{told}");
@@ -149,6 +146,15 @@ fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
     }
     let threads = place.threads("one");
     assert_eq!(threads, place.threads("three"));
+    threads
+}
+
+#[test]
+fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
+    let place = Place::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace");
+    place.compile("program", &std::fs::read_to_string(format!("{folder}/thread_ends.c")).unwrap());
+    let threads = traced_in_one_run_and_in_three(&place);
     let in_done = threads[1..].iter().map(|(thread, is_unknown)| {
         assert!(!is_unknown && thread[0].starts_with("\"work\""));
         let done = thread.iter().position(|it| it.starts_with("\"done\"")).unwrap();
@@ -166,13 +172,7 @@ fn threads_that_the_library_of_cxx_starts_have_traces() {
     let mut compiler = Command::new("g++");
     compiler.args(["-O1", "-pthread", source, "-o"]).arg(place.path("program"));
     assert!(compiler.status().unwrap().success());
-    for (runs, file) in [("1", "one"), ("3", "three")] {
-        let (code, _, told) = place.trace(&["--runs", runs, "-o", file, "./program"]);
-        assert_eq!(code, Some(0), "{told}");
-        assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
-    }
-    let threads = place.threads("one");
-    assert_eq!(threads, place.threads("three"));
+    let threads = traced_in_one_run_and_in_three(&place);
     assert!(threads.len() == 7 && threads.iter().all(|(_, is_unknown)| !is_unknown));
 }
 

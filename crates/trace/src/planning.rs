@@ -202,8 +202,9 @@ fn distribute_routines(
 /// The cheapest plan of so many runs at most that any strategy finds, without a limit.
 ///
 /// Greedy plans of many runs may be worse than those of few, so half as many are tried,
-/// too, and half of these; of plans that cost the same, that of fewer runs is taken. Programs of which much is passed have one plan alone: there
-/// others are of the same kind, or take too long.
+/// too, and half of these; of plans that cost the same, that of fewer runs is taken.
+/// Programs of which much is passed have one plan alone: there others are of the same
+/// kind, or take too long.
 pub fn plan_runs(
     icfg: &Icfg,
     costs: &Costs,

@@ -106,10 +106,11 @@ pub fn run(options: &Options) -> Result<()> {
         let without = level.trim_start_matches('-');
         options.levels.is_empty() || options.levels.iter().any(|it| it == without)
     };
+    let chosen: Vec<Traced> =
+        subjects().filter(|it| options.choice.wants(it.subject.name)).collect();
     let mut failures = Vec::new();
     for level in LEVELS.into_iter().filter(is_wanted) {
-        for traced in subjects().filter(|it| options.choice.wants(it.subject.name)) {
-            let traced = &traced;
+        for traced in &chosen {
             let name = file_name(traced, level);
             let known: Option<Row> = kept(&workshop, &name, &stamp(traced))?;
             if known.is_some_and(|row| row.is_complete()) && !options.choice.again {

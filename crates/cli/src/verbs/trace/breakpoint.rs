@@ -47,7 +47,7 @@ pub struct Request<'a> {
     pub arguments: &'a [OsString],
     /// Over how many runs.
     pub runs: usize,
-    /// How decisions are spread.
+    /// How decisions are spread, if that was asked for.
     pub strategy: Option<planning::Strategy>,
     /// The most breakpoints of a run.
     pub limit: Option<usize>,
