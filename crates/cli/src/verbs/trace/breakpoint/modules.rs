@@ -52,7 +52,14 @@ impl FileId {
 impl Modules {
     /// What is asked for, of an executable that can be traced.
     pub fn of(program: &Path, request: &Request<'_>) -> anyhow::Result<Self> {
-        let code = Code::of_file(program)?;
+        use backtrail_machine::Error::{Corrupt, NotElf, Unsupported};
+        let code = Code::of_file(program).map_err(|error| match error {
+            // These do not know of which file they are.
+            NotElf | Unsupported(_) | Corrupt(_) => {
+                anyhow::Error::new(Unreadable(format!("{}: {error}", program.display())))
+            }
+            error => error.into(),
+        })?;
         let image = Image::open(program)?;
         if image.has_section(".go.buildinfo") || image.has_section(".note.go.buildid") {
             anyhow::bail!(Unreadable(format!(
