@@ -24,6 +24,7 @@
 mod decoded;
 mod descent;
 mod frames;
+mod index;
 mod joined;
 mod jump_table;
 mod loaded;
@@ -290,39 +291,61 @@ impl<'a> Finder<'a> {
         }
         descent.run();
         // Pointers that code computes, and labels: what they lead to may compute more.
+        // Labels last: in code that is bound to its place any number may look like one,
+        // so they must not lead into instructions.
+        let mut are_led = false;
         loop {
             let before = (self.taken.len(), self.labels.len());
             for target in descent.mentioned.clone() {
                 self.add_pointer(&descent, target);
             }
-            for &target in self.taken.iter().chain(&self.labels) {
+            let is_new = (self.taken.len(), self.labels.len()) != before;
+            let mut targets: Vec<u64> = self.taken.iter().copied().collect();
+            match (is_new, are_led) {
+                (true, _) => are_led = false,
+                (false, true) => break,
+                (false, false) => {
+                    targets = self.used_labels(&descent);
+                    are_led = true;
+                }
+            }
+            for target in targets {
                 if !in_stubs(target) && !descent.is_inside_an_instruction(target) {
                     descent.lead(target);
                 }
             }
             descent.run();
-            self.use_labels(&mut descent);
-            descent.run();
-            if (self.taken.len(), self.labels.len()) == before {
-                break;
+            if are_led {
+                self.use_labels(&mut descent);
+                descent.run();
             }
         }
-        let wrong = descent.wrong_entries();
-        if !wrong.is_empty() {
-            descent.ends.wrong.extend(wrong);
-            return Ok(Found::Wrong(descent.ends));
+        match descent.better_ends() {
+            Some(ends) => Ok(Found::Wrong(ends)),
+            None => self.finish(&descent, stubs).map(Found::Code),
         }
-        self.finish(&descent, stubs).map(Found::Code)
+    }
+
+    /// Labels that a jump may go to: in code that is bound to its place, those of
+    /// functions with computed jumps that have no table.
+    fn used_labels(&self, descent: &Descent<'_>) -> Vec<u64> {
+        let open = descent.stretches.values().filter(|stretch| descent.is_open(stretch));
+        let frame_at = |address: u64| descent.frame_of(address).map(|frame| frame.start);
+        let frames: BTreeSet<u64> = open.filter_map(|it| frame_at(it.last)).collect();
+        let is_used = |label: u64| frame_at(label).is_some_and(|it| frames.contains(&it));
+        let labels = self.labels.iter().copied();
+        labels.filter(|&it| !self.loaded.fixed || is_used(it)).collect()
     }
 
     /// Computed jumps without a table go to the labels of their function.
     fn use_labels(&self, descent: &mut Descent<'_>) {
         let mut found = Vec::new();
         for stretch in descent.stretches.values() {
-            let is_open = stretch.flow == Flow::Jump(Goto::Computed)
-                && !descent.tables.contains_key(&stretch.last);
+            let is_open = descent.is_open(stretch);
             if let (true, Some(frame)) = (is_open, descent.frame_of(stretch.last)) {
-                let labels: Vec<u64> = self.labels.range(frame.start..frame.end).copied().collect();
+                let labels = self.labels.range(frame.start..frame.end).copied();
+                let labels: Vec<u64> =
+                    labels.filter(|&it| !descent.is_inside_an_instruction(it)).collect();
                 if !labels.is_empty() {
                     found.push((stretch.last, labels));
                 }
@@ -381,10 +404,7 @@ impl<'a> Finder<'a> {
                     && descent.frame_of(start).is_none_or(|frame| frame.start != start),
             }
         });
-        let open = stretches.values().filter(|stretch| {
-            stretch.flow == Flow::Jump(Goto::Computed)
-                && !descent.tables.contains_key(&stretch.last)
-        });
+        let open = stretches.values().filter(|stretch| descent.is_open(stretch));
         Ok(Code {
             routines: routines.collect(),
             // Nobody asks for that of a library.

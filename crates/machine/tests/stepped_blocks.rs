@@ -121,6 +121,31 @@ fn code_of_gcc_and_clang_is_found_at_every_level() {
 }
 
 #[test]
+fn tables_end_where_they_do_though_nothing_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    for compiler in ["gcc", "clang-19"] {
+        for level in LEVELS {
+            for (kind, code) in [("-pie", "-fPIE"), ("-no-pie", "-fno-pie")] {
+                let options = [level, kind, code, "-s"];
+                let program = compile(folder.path(), compiler, "tables.c", &options);
+                // Entries that are none lead into instructions sooner or later.
+                let code = Code::of_file(&program).unwrap();
+                let overlapping = code.blocks.iter().filter(|block| !block.plain).count();
+                assert_eq!(overlapping, 0, "{compiler} {options:?}");
+                let exits = code.blocks.iter().filter_map(|block| match &block.exit {
+                    Exit::Blocks(next) => Some(next.iter().collect::<BTreeSet<_>>().len()),
+                    _ => None,
+                });
+                let mut sizes: Vec<usize> = exits.filter(|&size| size > 4).collect();
+                sizes.sort_unstable();
+                assert_eq!(sizes, [5, 5, 5, 6, 7], "{compiler} {options:?}");
+                assert_eq!(step(&program, &[], None).ended, Ended::Exited(0), "{options:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn code_that_throws_is_found() {
     let folder = tempfile::tempdir().unwrap();
     for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("clang++-19", "-O1")] {

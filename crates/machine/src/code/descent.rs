@@ -64,10 +64,34 @@ pub(crate) struct Stretch {
 /// Where tables end at the latest.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TableEnds {
+    /// Where tables begin.
+    pub tables: BTreeSet<u64>,
     /// Addresses that code mentions, where something else begins.
     pub mentioned: BTreeSet<u64>,
-    /// Entries that were found to be none.
-    pub wrong: BTreeSet<u64>,
+    /// By table: its first entry that was found to be none.
+    pub wrong: BTreeMap<u64, u64>,
+}
+
+impl TableEnds {
+    /// Where a table ends at the latest; what is compared tells its size better than
+    /// what code mentions.
+    fn of_table(&self, start: u64, is_compared: bool) -> Option<u64> {
+        let next = |set: &BTreeSet<u64>| set.range(start.saturating_add(1)..).next().copied();
+        let mentioned = if is_compared { None } else { next(&self.mentioned) };
+        let wrong = self.wrong.get(&start).copied();
+        [next(&self.tables), mentioned, wrong].into_iter().flatten().min()
+    }
+}
+
+/// An entry of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    /// Where its table begins.
+    pub table: u64,
+    pub place: u64,
+    pub target: u64,
+    /// Whether a comparison tells how many there are.
+    pub is_compared: bool,
 }
 
 /// What was found.
@@ -75,7 +99,9 @@ pub(crate) struct Descent<'a> {
     pub loaded: &'a Loaded,
     pub frames: &'a [FrameRange],
     pub decoded: BTreeMap<u64, Decoded>,
-    pub leaders: BTreeSet<u64>,
+    leaders: BTreeSet<u64>,
+    /// Those whose stretches are not found yet.
+    new_leaders: Vec<u64>,
     /// Where computed jumps go to, by their address, as far as it is known.
     pub tables: BTreeMap<u64, Vec<u64>>,
     /// Functions whose address code computes.
@@ -87,22 +113,25 @@ pub(crate) struct Descent<'a> {
     linked: usize,
     /// Runs, and addresses that they lead to.
     leads: Vec<(usize, u64)>,
-    /// What is known of tables whose size no comparison tells.
-    pub ends: TableEnds,
-    /// Such tables, the places of their entries, and the targets of these.
-    pub guessed: Vec<(u64, u64, u64)>,
+    ends: TableEnds,
+    /// What was known of that when all began anew: some of it may come from what is no
+    /// code.
+    earlier: TableEnds,
+    /// The entries of all tables.
+    pub entries: Vec<Entry>,
     /// By function: how many stretches it had when tables were looked for.
     pub looked_at: BTreeMap<u64, usize>,
 }
 
 impl<'a> Descent<'a> {
     /// Begins nowhere yet.
-    pub fn new(loaded: &'a Loaded, frames: &'a [FrameRange], ends: TableEnds) -> Self {
+    pub fn new(loaded: &'a Loaded, frames: &'a [FrameRange], earlier: TableEnds) -> Self {
         Self {
             loaded,
             frames,
             decoded: BTreeMap::new(),
             leaders: BTreeSet::new(),
+            new_leaders: Vec::new(),
             tables: BTreeMap::new(),
             mentioned: BTreeSet::new(),
             stretches: BTreeMap::new(),
@@ -110,8 +139,9 @@ impl<'a> Descent<'a> {
             runs: Vec::new(),
             linked: 0,
             leads: Vec::new(),
-            ends,
-            guessed: Vec::new(),
+            ends: TableEnds { wrong: earlier.wrong.clone(), ..TableEnds::default() },
+            earlier,
+            entries: Vec::new(),
             looked_at: BTreeMap::new(),
         }
     }
@@ -120,6 +150,18 @@ impl<'a> Descent<'a> {
     pub fn frame_of(&self, address: u64) -> Option<&'a FrameRange> {
         let after = self.frames.partition_point(|range| range.start <= address);
         self.frames[..after].last().filter(|range| address < range.end)
+    }
+
+    /// The range of the function that an address is in, or of all code without unwind
+    /// information around it.
+    pub fn function_around(&self, address: u64) -> (u64, u64) {
+        let after = self.frames.partition_point(|range| range.start <= address);
+        let next = self.frames.get(after).map_or(u64::MAX, |range| range.start);
+        match self.frames[..after].last() {
+            Some(range) if address < range.end => (range.start, range.end),
+            Some(range) => (range.end, next),
+            None => (0, next),
+        }
     }
 
     /// Whether an address is within an instruction, and not its start.
@@ -136,6 +178,7 @@ impl<'a> Descent<'a> {
             && self.leaders.insert(address)
         {
             self.waiting.push(address);
+            self.new_leaders.push(address);
         }
     }
 
@@ -158,26 +201,76 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Entries of tables whose size is not known that lead into instructions: no
-    /// entries. Of each table the last one only, because what it leads to may be
-    /// what contradicts the others.
-    pub fn wrong_entries(&self) -> Vec<u64> {
-        let is_wrong = |target: u64| {
-            let mut before = self.decoded.range(..target).rev().take(15);
-            before.any(|(_, decoded)| target < decoded.next)
+    /// Something else than what was before begins here.
+    pub fn begin_tables(&mut self, starts: impl Iterator<Item = u64>) {
+        self.ends.tables.extend(starts);
+    }
+
+    /// Where a table ends at the latest.
+    pub fn end_of_table(&self, start: u64, is_compared: bool) -> Option<u64> {
+        let ends = [&self.ends, &self.earlier].map(|it| it.of_table(start, is_compared));
+        ends.into_iter().flatten().min()
+    }
+
+    /// What to begin anew with, if tables were read wrongly.
+    pub fn better_ends(&self) -> Option<TableEnds> {
+        let wrong = self.wrong_entries();
+        if !wrong.is_empty() {
+            let (mut ends, earlier) = (self.ends.clone(), self.earlier.clone());
+            ends.tables.extend(earlier.tables);
+            ends.mentioned.extend(earlier.mentioned);
+            ends.wrong.extend(wrong);
+            return Some(ends);
+        }
+        // A table that ended where nothing is after all.
+        let is_cut = |entry: &Entry| {
+            let end = |ends: &TableEnds| ends.of_table(entry.table, entry.is_compared);
+            end(&self.earlier).is_some_and(|early| end(&self.ends).is_none_or(|end| early < end))
         };
-        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
-        for &(table, place, target) in &self.guessed {
-            if is_wrong(target) {
-                let last = last.entry(table).or_default();
-                *last = place.max(*last);
+        self.entries.iter().any(is_cut).then(|| self.ends.clone())
+    }
+
+    /// Entries of tables that are none, by table the first: what leads into
+    /// instructions, of each table the last one only, because what it leads to may be
+    /// what contradicts the others; if there are none such, what is where something was
+    /// found to begin that had not been known when the table was read. Sizes that
+    /// comparisons tell are doubted last.
+    fn wrong_entries(&self) -> BTreeMap<u64, u64> {
+        let leads_into_one = |entry: &&Entry| {
+            let mut before = self.decoded.range(..entry.target).rev().take(15);
+            before.any(|(_, decoded)| entry.target < decoded.next)
+        };
+        let is_late = |entry: &&Entry| {
+            let end = self.ends.of_table(entry.table, entry.is_compared);
+            end.is_some_and(|end| end <= entry.place)
+        };
+        for is_compared in [false, true] {
+            let such = || self.entries.iter().filter(move |it| it.is_compared == is_compared);
+            let mut wrong: BTreeMap<u64, u64> = BTreeMap::new();
+            for entry in such().filter(leads_into_one) {
+                let last = wrong.entry(entry.table).or_default();
+                *last = entry.place.max(*last);
+            }
+            if wrong.is_empty() {
+                for entry in such().filter(is_late) {
+                    let first = wrong.entry(entry.table).or_insert(u64::MAX);
+                    *first = entry.place.min(*first);
+                }
+            }
+            if !wrong.is_empty() {
+                return wrong;
             }
         }
-        last.into_values().collect()
+        BTreeMap::new()
     }
 
     fn is_done(&self) -> bool {
         self.waiting.is_empty() && self.leads.is_empty() && self.linked == self.runs.len()
+    }
+
+    /// Whether a stretch ends in a computed jump for which no table was found.
+    pub fn is_open(&self, stretch: &Stretch) -> bool {
+        stretch.flow == Flow::Jump(Goto::Computed) && !self.tables.contains_key(&stretch.last)
     }
 
     /// Where a computed jump goes to.
@@ -344,25 +437,36 @@ impl<'a> Descent<'a> {
         }
     }
 
+    /// Finds the stretches that new leaders begin, and those they end.
     fn find_stretches(&mut self) {
-        self.stretches.clear();
-        for &leader in &self.leaders {
-            let mut address = leader;
-            let mut last = None;
-            while let Some(decoded) = self.decoded.get(&address) {
-                last = Some((address, decoded));
-                address = decoded.next;
-                if decoded.flow != Flow::Next || self.leaders.contains(&address) {
-                    break;
+        for leader in std::mem::take(&mut self.new_leaders) {
+            // Few overlap.
+            let before = self.stretches.range(..leader).rev().take(8);
+            let ended = before.filter(|(_, stretch)| leader <= stretch.end);
+            let starts: Vec<u64> = ended.map(|(&start, _)| start).chain([leader]).collect();
+            for start in starts {
+                if let Some(stretch) = self.stretch_from(start) {
+                    self.stretches.insert(start, stretch);
                 }
             }
-            if let Some((last, decoded)) = last {
-                // Bytes that are no instruction follow: nothing gets there.
-                let is_cut = decoded.flow == Flow::Next && !self.leaders.contains(&decoded.next);
-                let flow = if is_cut { Flow::Stop } else { decoded.flow.clone() };
-                self.stretches.insert(leader, Stretch { last, end: decoded.next, flow });
+        }
+    }
+
+    fn stretch_from(&self, leader: u64) -> Option<Stretch> {
+        let mut address = leader;
+        let mut last = None;
+        while let Some(decoded) = self.decoded.get(&address) {
+            last = Some((address, decoded));
+            address = decoded.next;
+            if decoded.flow != Flow::Next || self.leaders.contains(&address) {
+                break;
             }
         }
+        let (last, decoded) = last?;
+        // Bytes that are no instruction follow: nothing gets there.
+        let is_cut = decoded.flow == Flow::Next && !self.leaders.contains(&decoded.next);
+        let flow = if is_cut { Flow::Stop } else { decoded.flow.clone() };
+        Some(Stretch { last, end: decoded.next, flow })
     }
 
     /// Where a call goes on, if it does.

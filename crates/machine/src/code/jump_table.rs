@@ -7,24 +7,24 @@
 //! ways agree, or nothing is known. It goes through the whole function, because the
 //! address of a table is often loaded far away, before a loop.
 //!
-//! How many entries a table has is read off the comparison before the jump; where
-//! the index is a byte of another table (as in glibc's `printf`), and it is not that
-//! byte which is compared, the largest of the bytes tells. Where
-//! there is none, a table ends before the next one, before the next address that
-//! code mentions, and before the first entry that does not lead to an instruction
-//! of the same function; if one is found to lead into the middle of an instruction
-//! later, all begins anew, and the table ends before it.
+//! How many entries a table has is read off what is done to the index before
+//! ([`super::index`]). A table ends before the next one; where nothing is compared,
+//! also before the next address that code mentions, and before the first entry that
+//! does not lead to an instruction of the same function. If something is found later
+//! to begin within a table, or an entry to lead into the middle of an instruction, all
+//! begins anew, and the table ends before it.
 //!
 //! Cost: each register of each block changes at most a few times.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use iced_x86::{
     Code as Opcode, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
 use super::decoded::{Flow, Goto, decode};
-use super::descent::{Descent, Stretch};
+use super::descent::{Descent, Entry, Stretch};
+use super::index::{self, Bound, Bytes, Reader};
 use super::loaded::Loaded;
 
 /// What is known of a register.
@@ -34,8 +34,8 @@ enum Known {
     Unreached,
     Nothing,
     Address(u64),
-    /// A byte of a table.
-    Byte(Bytes),
+    /// A byte of a table, by the instruction that reads it.
+    Byte(u64),
     /// A 32-bit entry of a table.
     Distance(Entries),
     /// An 8-byte entry of a table.
@@ -48,23 +48,17 @@ enum Known {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entries {
     start: u64,
-    /// The table of bytes that the index is one of, if it is.
-    index: Option<Bytes>,
+    /// The instruction that reads it, or [`ANYONE`].
+    reader: u64,
 }
+
+/// Where ways meet, it may be anyone.
+const ANYONE: u64 = u64::MAX;
 
 impl Entries {
-    /// Where ways meet, the index may be any.
     fn meet(self, other: Self) -> Option<Self> {
-        (self.start == other.start).then_some(Self { index: None, ..self })
+        (self.start == other.start).then_some(Self { reader: ANYONE, ..self })
     }
-}
-
-/// A table that a byte is read of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bytes {
-    start: u64,
-    /// Which instruction reads.
-    reader: u64,
 }
 
 impl Known {
@@ -118,21 +112,32 @@ pub(crate) fn constant(loaded: &Loaded, instruction: &Instruction) -> Option<u64
 struct Tracker<'a> {
     loaded: &'a Loaded,
     info: InstructionInfoFactory,
+    /// Who reads tables, by address.
+    readers: HashMap<u64, Reader>,
+    /// Who reads tables of bytes.
+    bytes: HashMap<u64, Bytes>,
 }
 
-impl Tracker<'_> {
-    /// The table that a memory operand reads an entry of.
-    fn table(&self, state: &State, instruction: &Instruction) -> Option<Entries> {
-        let start = self.table_start(state, instruction)?;
-        let registers = [instruction.memory_index(), instruction.memory_base()];
-        let index = registers.into_iter().find_map(|it| match state[number(it)?] {
-            Known::Byte(table) => Some(table),
-            _ => None,
-        });
-        Some(Entries { start, index })
+impl<'a> Tracker<'a> {
+    fn new(loaded: &'a Loaded) -> Self {
+        let info = InstructionInfoFactory::new();
+        Self { loaded, info, readers: HashMap::new(), bytes: HashMap::new() }
     }
 
-    fn table_start(&self, state: &State, instruction: &Instruction) -> Option<u64> {
+    /// The table that a memory operand reads an entry of.
+    fn table(&mut self, state: &State, instruction: &Instruction) -> Option<Entries> {
+        let (start, index) = self.table_start(state, instruction)?;
+        let bytes = match state[number(index)?] {
+            Known::Byte(reader) => self.bytes.get(&reader).copied(),
+            _ => None,
+        };
+        let at = instruction.ip();
+        self.readers.insert(at, Reader { at, index, bytes });
+        Some(Entries { start, reader: at })
+    }
+
+    /// Where that table begins, and the register that says which entry.
+    fn table_start(&self, state: &State, instruction: &Instruction) -> Option<(u64, Register)> {
         let of = |register: Register| match number(register) {
             Some(number) => state[number],
             None => Known::Nothing,
@@ -144,24 +149,23 @@ impl Tracker<'_> {
         }
         match (of(base), of(index)) {
             (Known::Address(table), _) if index != Register::None => {
-                Some(table.wrapping_add(offset))
+                Some((table.wrapping_add(offset), index))
             }
             (_, Known::Address(table))
                 if base != Register::None && instruction.memory_index_scale() == 1 =>
             {
-                Some(table.wrapping_add(offset))
+                Some((table.wrapping_add(offset), base))
             }
-            _ if self.loaded.fixed && (base == Register::None || index == Register::None) => {
-                (offset != 0
-                    && offset < 1 << 31
-                    && (base, index) != (Register::None, Register::None))
-                    .then_some(offset)
-            }
+            _ if self.loaded.fixed && (offset != 0 && offset < 1 << 31) => match (base, index) {
+                (Register::None, Register::None) => None,
+                (Register::None, one) | (one, Register::None) => Some((offset, one)),
+                _ => None,
+            },
             _ => None,
         }
     }
 
-    fn value(&self, state: &State, instruction: &Instruction) -> Option<Known> {
+    fn value(&mut self, state: &State, instruction: &Instruction) -> Option<Known> {
         let of = |register: Register| number(register).map_or(Known::Nothing, |it| state[it]);
         if let (Some(address), OpKind::Register) =
             (constant(self.loaded, instruction), instruction.op0_kind())
@@ -185,8 +189,10 @@ impl Tracker<'_> {
                     _ => None,
                 },
                 OpKind::Memory => {
-                    let start = self.table_start(state, instruction)?;
-                    Some(Known::Byte(Bytes { start, reader: instruction.ip() }))
+                    let (start, index) = self.table_start(state, instruction)?;
+                    let reader = instruction.ip();
+                    self.bytes.insert(reader, Bytes { start, reader, index });
+                    Some(Known::Byte(reader))
                 }
                 _ => None,
             },
@@ -209,6 +215,19 @@ impl Tracker<'_> {
             {
                 add(of(instruction.memory_base()), of(instruction.memory_index()))
             }
+            _ => None,
+        }
+    }
+
+    /// The table that a jump goes through.
+    fn jumped_through(&mut self, state: &State, jump: &Instruction) -> Option<Table> {
+        match jump.op0_kind() {
+            OpKind::Register => match state[number(jump.op0_register())?] {
+                Known::Sum(entries, base) => Some(Table::Distances { entries, base }),
+                Known::Pointer(entries) => Some(Table::Pointers { entries }),
+                _ => None,
+            },
+            OpKind::Memory => self.table(state, jump).map(|entries| Table::Pointers { entries }),
             _ => None,
         }
     }
@@ -248,135 +267,132 @@ const RETURNED: [usize; 2] = [0, 2];
 
 /// The computed jumps that were not known, with their targets.
 pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
-    let is_open = |descent: &Descent<'_>, stretch: &Stretch| {
-        stretch.flow == Flow::Jump(Goto::Computed) && !descent.tables.contains_key(&stretch.last)
-    };
     let descent = &*all;
     // Only functions with such jumps, and only if there is more of them than when
     // they were looked at before.
     let mut open: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
-    for (&start, stretch) in descent.stretches.iter().filter(|(_, it)| is_open(descent, it)) {
-        let range = descent.frame_of(stretch.last).map_or((0, u64::MAX), |it| (it.start, it.end));
-        open.entry(range).or_default().push(start);
+    for (&start, stretch) in descent.stretches.iter().filter(|(_, it)| descent.is_open(it)) {
+        open.entry(descent.function_around(stretch.last)).or_default().push(start);
     }
-    let mut states = BTreeMap::new();
-    let mut starts = Vec::new();
-    for (range, jumps) in open {
-        let size = all.stretches.range(range.0..range.1).count();
-        if all.looked_at.insert(range.0, size) != Some(size) {
-            states.extend(states_at_starts(all, range));
-            starts.extend(jumps);
-        }
-    }
-    let descent = &*all;
-    let mut tracker = Tracker { loaded: descent.loaded, info: InstructionInfoFactory::new() };
+    let mut tracker = Tracker::new(all.loaded);
     let mut jumps = Vec::new();
-    for start in starts {
-        let stretch = &descent.stretches[&start];
-        let mut state = states.get(&start).copied().unwrap_or(NOTHING);
-        run(&mut tracker, &mut state, descent, start, stretch);
-        let Some(jump) = decode(descent.loaded, stretch.last) else { continue };
-        let table = match jump.op0_kind() {
-            OpKind::Register => match number(jump.op0_register()).map(|it| state[it]) {
-                Some(Known::Sum(entries, base)) => Some(Table::Distances { entries, base }),
-                Some(Known::Pointer(entries)) => Some(Table::Pointers { entries }),
-                _ => None,
-            },
-            OpKind::Memory => {
-                tracker.table(&state, &jump).map(|entries| Table::Pointers { entries })
+    for (range, starts) in open {
+        let size = all.stretches.range(range.0..range.1).count();
+        if all.looked_at.insert(range.0, size) == Some(size) {
+            continue;
+        }
+        let region = Region::new(all, range);
+        let states = region.states(all, &mut tracker);
+        for start in starts {
+            let stretch = &all.stretches[&start];
+            let mut state = region.number(start).map_or(NOTHING, |it| states[it]);
+            run(&mut tracker, &mut state, start, stretch);
+            let Some(jump) = decode(all.loaded, stretch.last) else { continue };
+            if let Some(table) = tracker.jumped_through(&state, &jump) {
+                jumps.push((stretch.last, table));
             }
-            _ => None,
-        };
-        if let Some(table) = table {
-            jumps.push((start, stretch.last, table));
         }
     }
-    let ends: BTreeSet<u64> = jumps.iter().map(|(.., table)| table.entries().start).collect();
     if jumps.is_empty() {
         return Vec::new();
     }
-    let limits = Limits { descent, predecessors: predecessors(descent), ends };
-    let mut guessed: Vec<(u64, u64, u64)> = Vec::new();
+    all.begin_tables(jumps.iter().map(|(_, table)| table.entries().start));
+    let (predecessors, parts) = (predecessors(all), parts(all));
+    let limits = Limits { descent: all, readers: tracker.readers, predecessors, parts };
+    let mut entries = Vec::new();
     let mut found = Vec::new();
-    for (start, jump, table) in jumps {
-        let (targets, is_guessed) = limits.targets(start, jump, table);
-        if is_guessed {
-            let entries =
-                targets.iter().map(|&(place, target)| (table.entries().start, place, target));
-            guessed.extend(entries);
-        }
-        let mut targets: Vec<u64> = targets.into_iter().map(|(_, target)| target).collect();
+    for (jump, table) in jumps {
+        let read = limits.entries(jump, table);
+        let mut targets: Vec<u64> = read.iter().map(|entry| entry.target).collect();
         targets.sort_unstable();
         targets.dedup();
         if !targets.is_empty() {
             found.push((jump, targets));
         }
+        entries.extend(read);
     }
-    all.guessed.extend(guessed);
+    all.entries.extend(entries);
     found
 }
 
 /// Runs the tracker up to the last instruction of a stretch, without it.
-fn run(
-    tracker: &mut Tracker<'_>,
-    state: &mut State,
-    descent: &Descent<'_>,
-    start: u64,
-    stretch: &Stretch,
-) {
+fn run(tracker: &mut Tracker<'_>, state: &mut State, start: u64, stretch: &Stretch) {
     let mut address = start;
     while address < stretch.last {
-        let Some(instruction) = decode(descent.loaded, address) else { return };
+        let Some(instruction) = decode(tracker.loaded, address) else { return };
         tracker.step(state, &instruction);
         address = instruction.next_ip();
     }
 }
 
-/// What is known where each stretch between two addresses begins.
-fn states_at_starts(descent: &Descent<'_>, range: (u64, u64)) -> BTreeMap<u64, State> {
-    let within = || descent.stretches.range(range.0..range.1);
-    let mut states: BTreeMap<u64, State> = BTreeMap::new();
-    let mut has_predecessor = BTreeSet::new();
-    let mut called = BTreeSet::new();
-    for (_, stretch) in within() {
-        has_predecessor.extend(descent.successors(stretch));
-        if let Flow::Call(Goto::Code(target)) = &stretch.flow {
-            called.insert(*target);
-        }
+/// The stretches between two addresses, numbered.
+struct Region {
+    start: u64,
+    starts: Vec<u64>,
+    /// By number: what can follow.
+    next: Vec<Vec<usize>>,
+}
+
+impl Region {
+    fn new(descent: &Descent<'_>, range: (u64, u64)) -> Self {
+        let within = || descent.stretches.range(range.0..range.1);
+        let mut region =
+            Self { start: range.0, starts: within().map(|it| *it.0).collect(), next: Vec::new() };
+        region.next = within()
+            .map(|(_, stretch)| {
+                let next = descent.successors(stretch).into_iter();
+                next.filter_map(|it| region.number(it)).collect()
+            })
+            .collect();
+        region
     }
-    let mut waiting: BTreeSet<u64> = BTreeSet::new();
-    for (&start, _) in within() {
-        if start == range.0 || !has_predecessor.contains(&start) || called.contains(&start) {
-            states.insert(start, NOTHING);
-            waiting.insert(start);
-        }
+
+    fn number(&self, start: u64) -> Option<usize> {
+        self.starts.binary_search(&start).ok()
     }
-    let mut tracker = Tracker { loaded: descent.loaded, info: InstructionInfoFactory::new() };
-    while let Some(start) = waiting.pop_first() {
-        let stretch = &descent.stretches[&start];
-        let mut state = states[&start];
-        run(&mut tracker, &mut state, descent, start, stretch);
-        if let Flow::Call(_) = stretch.flow {
-            RETURNED.into_iter().for_each(|it| state[it] = Known::Nothing);
-        } else if let Some(last) = decode(descent.loaded, stretch.last) {
-            tracker.step(&mut state, &last);
-        }
-        for next in descent.successors(stretch) {
-            if !(range.0..range.1).contains(&next) || !descent.stretches.contains_key(&next) {
-                continue;
-            }
-            let before = states.get(&next).copied().unwrap_or([Known::Unreached; 16]);
-            let mut after = before;
-            for (one, other) in after.iter_mut().zip(&state) {
-                *one = one.meet(*other);
-            }
-            if after != before {
-                states.insert(next, after);
-                waiting.insert(next);
+
+    /// What is known where each stretch begins.
+    fn states(&self, descent: &Descent<'_>, tracker: &mut Tracker<'_>) -> Vec<State> {
+        let mut is_entry = vec![true; self.starts.len()];
+        self.next.iter().flatten().for_each(|&it| is_entry[it] = false);
+        for start in &self.starts {
+            if let Flow::Call(Goto::Code(target)) = descent.stretches[start].flow
+                && let Some(called) = self.number(target)
+            {
+                is_entry[called] = true;
             }
         }
+        if let Some(first) = self.number(self.start) {
+            is_entry[first] = true;
+        }
+        let mut states: Vec<State> =
+            is_entry.iter().map(|&it| if it { NOTHING } else { [Known::Unreached; 16] }).collect();
+        let mut waiting: BTreeSet<usize> =
+            (0..states.len()).filter(|&number| is_entry[number]).collect();
+        while let Some(number) = waiting.pop_first() {
+            let start = self.starts[number];
+            let stretch = &descent.stretches[&start];
+            let mut state = states[number];
+            run(tracker, &mut state, start, stretch);
+            if let Flow::Call(_) = stretch.flow {
+                RETURNED.into_iter().for_each(|it| state[it] = Known::Nothing);
+            } else if let Some(last) = decode(tracker.loaded, stretch.last) {
+                tracker.step(&mut state, &last);
+            }
+            for &next in &self.next[number] {
+                let mut is_changed = false;
+                for (one, &other) in states[next].iter_mut().zip(&state) {
+                    let met = one.meet(other);
+                    is_changed |= met != *one;
+                    *one = met;
+                }
+                if is_changed {
+                    waiting.insert(next);
+                }
+            }
+        }
+        states
     }
-    states
 }
 
 fn predecessors(descent: &Descent<'_>) -> BTreeMap<u64, Vec<u64>> {
@@ -403,50 +419,59 @@ impl Table {
     }
 }
 
-/// What a comparison says.
-#[derive(Debug, Clone, Copy)]
-struct Bound {
-    count: u64,
-    /// Whether an entry of a table was compared, not an index.
-    of_entry: bool,
-}
-
 struct Limits<'a, 'b> {
     descent: &'a Descent<'b>,
+    readers: HashMap<u64, Reader>,
     predecessors: BTreeMap<u64, Vec<u64>>,
-    ends: BTreeSet<u64>,
+    /// Pairs of stretches of code with unwind information that are parts of one
+    /// function.
+    parts: BTreeSet<(u64, u64)>,
 }
 
-/// How far before a jump its comparison is looked for, in stretches.
-const FAR: usize = 12;
+/// What is jumped into, not to its start, is part of what jumps: compilers move away
+/// what runs seldom.
+fn parts(descent: &Descent<'_>) -> BTreeSet<(u64, u64)> {
+    let mut found = BTreeSet::new();
+    for stretch in descent.stretches.values() {
+        let (Flow::Jump(Goto::Code(target)) | Flow::Branch(Goto::Code(target))) = stretch.flow
+        else {
+            continue;
+        };
+        let frames = (descent.frame_of(stretch.last), descent.frame_of(target));
+        if let (Some(from), Some(to)) = frames
+            && from.start != to.start
+            && to.start != target
+        {
+            found.insert((from.start, to.start));
+            found.insert((to.start, from.start));
+        }
+    }
+    found
+}
+
 /// The most entries of a table whose size is not known.
-const MOST_ENTRIES: u64 = 4096;
+const MOST_GUESSED: u64 = 4096;
+/// The most entries of a table: more than compilers make.
+const MOST_ENTRIES: u64 = 1 << 20;
 
 impl Limits<'_, '_> {
-    /// Entries, with their places, and whether their number is a guess.
-    fn targets(&self, start: u64, jump: u64, table: Table) -> (Vec<(u64, u64)>, bool) {
-        let compared = self.bound(start);
-        let Entries { start: first, index } = table.entries();
-        let bound = match index {
-            Some(bytes) if (start..jump).contains(&bytes.reader) => match compared {
-                Some(Bound { count, of_entry: false }) => self.largest(bytes.start, count),
-                other => other.map(|it| it.count),
-            },
-            _ => compared.map(|it| it.count),
-        };
+    fn entries(&self, jump: u64, table: Table) -> Vec<Entry> {
+        let Entries { start: first, reader } = table.entries();
+        let reader = self.readers.get(&reader);
+        let bound = reader.and_then(|&it| index::bound(self.descent, &self.predecessors, it));
+        let bound = bound.filter(|it| it.count <= MOST_ENTRIES);
+        let is_compared = bound.is_some_and(|it| it.is_compared);
+        let count = bound.map_or(MOST_GUESSED, |Bound { count, .. }| count);
         let width = match table {
             Table::Distances { .. } => 4,
             Table::Pointers { .. } => 8,
         };
-        let ends = &self.descent.ends;
-        let next = |set: &BTreeSet<u64>| set.range(first.saturating_add(1)..).next().copied();
-        let nexts = [next(&self.ends), next(&ends.mentioned), next(&ends.wrong)];
-        let end = nexts.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let end = self.descent.end_of_table(first, is_compared);
         let function = self.descent.frame_of(jump);
-        let mut targets = Vec::new();
-        for entry in 0..bound.unwrap_or(MOST_ENTRIES).min(MOST_ENTRIES) {
+        let mut found = Vec::new();
+        for entry in 0..count {
             let place = first.wrapping_add(width * entry);
-            if bound.is_none() && place >= end {
+            if end.is_some_and(|end| end <= place) {
                 break;
             }
             let target = match table {
@@ -457,72 +482,18 @@ impl Limits<'_, '_> {
                 Table::Pointers { .. } => self.descent.loaded.pointer(place),
             };
             let Some(target) = target else { break };
-            let in_function = function.is_none_or(|it| (it.start..it.end).contains(&target));
+            let in_function = function.is_none_or(|it| {
+                let parts = self.descent.frame_of(target).map(|other| (it.start, other.start));
+                (it.start..it.end).contains(&target)
+                    || parts.is_some_and(|parts| self.parts.contains(&parts))
+            });
             let is_right = self.descent.loaded.is_code(target)
                 && !self.descent.is_inside_an_instruction(target)
-                && (in_function || (bound.is_some() && width == 4));
+                && (in_function || (is_compared && width == 4));
             if !is_right {
                 break;
             }
-            targets.push((place, target));
-        }
-        (targets, bound.is_none())
-    }
-
-    /// How many entries the first bytes of a table can be indices of.
-    fn largest(&self, bytes: u64, count: u64) -> Option<u64> {
-        let bytes = self.descent.loaded.bytes(bytes).get(..usize::try_from(count).ok()?)?;
-        Some(u64::from(*bytes.iter().max()?) + 1)
-    }
-
-    /// How many entries the comparison before a jump lets through.
-    fn bound(&self, start: u64) -> Option<Bound> {
-        let mut at = start;
-        for _ in 0..FAR {
-            let [before] = self.predecessors.get(&at)?[..] else { return None };
-            let stretch = &self.descent.stretches[&before];
-            if let Flow::Branch(target) = &stretch.flow {
-                let taken = *target == Goto::Code(at);
-                let branch = decode(self.descent.loaded, stretch.last)?;
-                let more = match (branch.mnemonic(), taken) {
-                    (Mnemonic::Ja, false) | (Mnemonic::Jbe, true) => Some(1),
-                    (Mnemonic::Jae, false) | (Mnemonic::Jb, true) => Some(0),
-                    _ => None,
-                };
-                if let Some(more) = more {
-                    let Bound { count, of_entry } = self.compared(before, stretch)?;
-                    return Some(Bound { count: count.saturating_add(more), of_entry });
-                }
-            }
-            at = before;
-        }
-        None
-    }
-
-    /// The constant that the last comparison of a stretch has.
-    fn compared(&self, start: u64, stretch: &Stretch) -> Option<Bound> {
-        let mut found = None;
-        // By register: whether it holds what was read of a table.
-        let mut entries = [false; 16];
-        let mut address = start;
-        while address < stretch.last {
-            let instruction = decode(self.descent.loaded, address)?;
-            if instruction.mnemonic() == Mnemonic::Cmp {
-                let kind = instruction.op1_kind();
-                let is_constant = !matches!(kind, OpKind::Register | OpKind::Memory);
-                let compared = number(instruction.op0_register()).map(|it| entries[it]);
-                found = is_constant.then(|| Bound {
-                    count: instruction.immediate(1) & 0xffff_ffff,
-                    of_entry: compared.unwrap_or(true),
-                });
-            } else if let Some(target) = number(instruction.op0_register()) {
-                entries[target] = instruction.code() == Opcode::Movzx_r32_rm8
-                    && match number(instruction.op1_register()) {
-                        Some(source) => entries[source],
-                        None => instruction.memory_index() != Register::None,
-                    };
-            }
-            address = instruction.next_ip();
+            found.push(Entry { table: first, place, target, is_compared });
         }
         found
     }
