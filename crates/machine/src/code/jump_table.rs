@@ -468,7 +468,7 @@ impl Limits<'_, '_> {
         };
         let end = self.descent.end_of_table(first, is_compared);
         let function = self.descent.frame_of(jump);
-        let mut found = Vec::new();
+        let (mut found, mut has_own) = (Vec::new(), false);
         for entry in 0..count {
             let place = first.wrapping_add(width * entry);
             if end.is_some_and(|end| end <= place) {
@@ -489,11 +489,16 @@ impl Limits<'_, '_> {
             });
             let is_right = self.descent.loaded.is_code(target)
                 && !self.descent.is_inside_an_instruction(target)
-                && (in_function || (is_compared && width == 4));
+                && (in_function || is_compared);
             if !is_right {
                 break;
             }
+            has_own |= in_function;
             found.push(Entry { table: first, place, target, is_compared });
+        }
+        // Pointers that all lead elsewhere are to functions that are called.
+        if width == 8 && !has_own {
+            found.clear();
         }
         found
     }
