@@ -31,14 +31,22 @@ const SOURCES: &str = "crates/machine/tests/code";
 /// The test of a program and its library.
 const LIBRARY: &str = "traces_of_a_program_and_its_library";
 
+/// The test of tables of jumps that nothing bounds.
+const TABLES: &str = "traces_through_tables_without_bounds";
+
+/// The test of what rustc makes.
+const RUST: &str = "traces_of_what_rustc_makes";
+
 /// The test of exceptions in an executable that holds its libraries.
 const THROWN_STATICALLY: &str = "exceptions_in_what_is_linked_statically";
 
 const TEXT: &str = "/usr/share/common-licenses/GPL-3";
 /// `TEXT` stands for a file that is on every Debian system, `TEXTS` for five times
 /// that.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 14] = [
     "true",
+    "bash --version",
+    "perl -e print(3+4)",
     "ls /usr",
     "expr 3 + 4",
     "xz --version",
@@ -91,6 +99,7 @@ impl Part {
             Part::Compiled(LIBRARY, compiler, option) => {
                 format!("{compiler} {option} with a library")
             }
+            Part::Compiled(TABLES, compiler, option) => format!("{compiler} {option}, tables"),
             Part::Compiled(_, compiler, option) => format!("{compiler} {option}"),
             Part::WithLibrary(command, library) => {
                 format!("{} with {library}", name_of(command))
@@ -105,6 +114,7 @@ impl Part {
         for (test, compilers) in [
             ("traces_of_what_gcc_and_clang_make", ["gcc", "clang-19"]),
             ("exceptions_land", ["g++", "clang++-19"]),
+            (TABLES, ["gcc", "clang-19"]),
             (LIBRARY, ["gcc", "clang-19"]),
         ] {
             for compiler in compilers {
@@ -112,6 +122,8 @@ impl Part {
                 all.extend(levels.map(|level| Part::Compiled(test, compiler, level)));
             }
         }
+        let levels = ["-Copt-level=0", "-Copt-level=3"];
+        all.extend(levels.map(|level| Part::Compiled(RUST, "rustc", level)));
         let linked = "traces_of_what_is_linked_statically";
         all.push(Part::Compiled(linked, "gcc", "-static"));
         all.push(Part::Compiled(linked, "clang-19", "-static-pie"));

@@ -42,7 +42,7 @@ pub(crate) struct FixedRows {
     /// By row: which of the sets.
     sets: Vec<u32>,
     /// By set: where its words end.
-    ends: Vec<u32>,
+    ends: Vec<usize>,
     words: Vec<Word>,
 }
 
@@ -56,7 +56,7 @@ impl FixedRows {
             .map(|row| {
                 *known.entry(row).or_insert_with_key(|row| {
                     fixed.words.extend_from_slice(row);
-                    fixed.ends.push(fixed.words.len() as u32);
+                    fixed.ends.push(fixed.words.len());
                     (fixed.ends.len() - 1) as u32
                 })
             })
@@ -71,7 +71,7 @@ impl FixedRows {
     pub fn row(&self, row: usize) -> &[Word] {
         let set = self.sets[row] as usize;
         let start = set.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.words[start as usize..self.ends[set] as usize]
+        &self.words[start..self.ends[set]]
     }
 }
 

@@ -23,12 +23,15 @@
 //! Leaving frames leads to a landing, all of which are witnesses.
 //!
 //! Nodes that call the same routines, which pointers may lead to, share what is
-//! inside these (`icfg/fans.rs`). Sets are kept by node and by routine, those
-//! of ways are put together from them when they are asked for: a program has a
-//! million ways, and most are never looked at.
+//! inside these (`icfg/fans.rs`). Sets are *folded*: what all callees of such a call
+//! see is one number in them, and so is what follows at a return (`folded.rs`). They
+//! are kept by node and by routine, those of ways are put together from them when they
+//! are asked for: a program has a million ways, and most are never looked at.
 //!
 //! Cost: each set grows at most once per witness; a pass over a node costs what its
 //! ways see.
+
+mod folded;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -40,6 +43,7 @@ use crate::agenda::Agenda;
 use crate::bit_rows::{self, BitRows, FixedRows, Word};
 use crate::distribution::{Profile, Witness};
 use crate::icfg::{Fan, Icfg, Node, Place, Routine, Way, WayKind};
+use folded::{Bits, Turnstiles, Unfolded};
 
 /// The first witnesses of every way, for one profile.
 #[derive(Debug, Clone)]
@@ -48,17 +52,14 @@ pub struct FirstWitnesses {
     profile: Profile,
     /// By way: whether it is a witness itself.
     observed: FixedBitSet,
-    /// Bits: the witnesses, then END. By node.
+    /// Folded, by node.
     nodes: FixedRows,
-    /// By routine: what its entry sees within the activation; bits: the
-    /// witnesses, then END, then PASS.
+    /// Folded, by routine: what its entry sees within the activation, with PASS.
     within: FixedRows,
-    /// By routine: what follows at its return. Bits as above, never PASS.
-    after: FixedRows,
+    /// What was folded, with what follows at the return of each routine.
+    unfolded: Unfolded,
     /// By node: whether its activation can return without a witness.
     passes: FixedBitSet,
-    /// What follows where frames are left.
-    landings: Vec<Word>,
     /// Whether there is a way on which the run can end without a witness.
     ends: bool,
 }
@@ -71,11 +72,16 @@ impl FirstWitnesses {
 
     /// The bit that stands for the end of the run.
     pub(crate) fn end(&self) -> usize {
-        self.profile.places().len()
+        self.unfolded.bits.end()
     }
 
     pub(crate) fn pass(&self) -> usize {
-        self.end() + 1
+        self.unfolded.bits.pass()
+    }
+
+    /// The number that all landings have in folded sets.
+    pub(crate) fn landings(&self) -> usize {
+        self.unfolded.bits.landings()
     }
 
     fn node(&self, node: Node) -> &[Word] {
@@ -90,6 +96,7 @@ impl FirstWitnesses {
         self.profile.witness(Place::new(self.nodes.len() + way.position()))
     }
 
+    /// What can be next when `way` is taken, folded.
     pub(crate) fn row(&self, way: Way) -> Cow<'_, [Word]> {
         let only = |bit: usize| {
             let mut row = Vec::new();
@@ -119,7 +126,7 @@ impl FirstWitnesses {
                 Cow::Borrowed(self.within(callee))
             }
             WayKind::Return => Cow::Borrowed(self.after(routine)),
-            WayKind::Leave => Cow::Borrowed(&self.landings),
+            WayKind::Leave => only(self.landings()),
             WayKind::End => only(self.end()),
         }
     }
@@ -130,7 +137,7 @@ impl FirstWitnesses {
             return witness.position() == bit;
         }
         let (kind, routine) = self.onward[way.position()];
-        let has = |row: &[Word]| bit_rows::contains(row, bit);
+        let has = |row: &[Word]| self.has(row, bit);
         let passes = |callee| bit_rows::contains(self.within(callee), self.pass());
         match kind {
             WayKind::Step(to) => has(self.node(to)),
@@ -141,9 +148,45 @@ impl FirstWitnesses {
                 has(self.within(callee)) || (passes(callee) && has(self.after(routine)))
             }
             WayKind::Return => has(self.after(routine)),
-            WayKind::Leave => has(&self.landings),
+            WayKind::Leave => has(&self.unfolded.landings),
             WayKind::End => bit == self.end(),
         }
+    }
+
+    /// Whether a witness, or the end, is in a folded set.
+    pub(crate) fn has(&self, row: &[Word], bit: usize) -> bool {
+        self.unfolded.contains(row, bit)
+    }
+
+    /// Whether two folded sets have nothing in common.
+    pub(crate) fn are_apart(&self, one: &[Word], other: &[Word]) -> bool {
+        self.unfolded.all_parts(one, other, bit_rows::are_disjoint)
+    }
+
+    /// Whether no two of some ways can see the same next.
+    pub(crate) fn are_all_apart(&self, ways: impl Iterator<Item = Way>) -> bool {
+        let mut seen = Vec::new();
+        let mut ways = ways;
+        ways.all(|way| {
+            let row = self.row(way);
+            let is_apart = self.are_apart(&seen, &row);
+            bit_rows::unite(&mut seen, &row);
+            is_apart
+        })
+    }
+
+    /// What can be next when `way` is taken: witnesses, and the end.
+    pub(crate) fn unfolded_row(&self, way: Way) -> Vec<Word> {
+        let mut all = Vec::new();
+        for part in self.unfolded.parts(&self.row(way)) {
+            bit_rows::unite(&mut all, part);
+        }
+        all
+    }
+
+    /// How many that are at most.
+    pub(crate) fn most_next(&self, way: Way) -> usize {
+        self.unfolded.parts(&self.row(way)).into_iter().map(bit_rows::count).sum()
     }
 
     /// What the entry of `routine` sees within the activation, with PASS.
@@ -153,7 +196,7 @@ impl FirstWitnesses {
 
     /// What can follow when `routine` returns.
     pub(crate) fn after(&self, routine: Routine) -> &[Word] {
-        self.after.row(routine.position())
+        self.unfolded.after.row(routine.position())
     }
 
     /// Whether the activation can return without a witness when `way` is taken.
@@ -190,28 +233,31 @@ impl FirstWitnesses {
 
     /// Whether there is something to meet when `way` is taken, if it is the end.
     pub(crate) fn meets_anything(&self, way: Way) -> bool {
-        !self.row(way).is_empty()
+        self.most_next(way) > 0
     }
 
     /// Whether no witness, nor the end, can be next on both ways.
     pub fn are_disjoint(&self, one: Way, other: Way) -> bool {
-        bit_rows::are_disjoint(&self.row(one), &self.row(other))
+        self.are_apart(&self.row(one), &self.row(other))
     }
 
     /// Whether nothing but the end can be next on both ways.
     pub fn share_at_most_the_end(&self, one: Way, other: Way) -> bool {
-        bit_rows::share_at_most(&self.row(one), &self.row(other), self.end())
+        let agrees = |one: &[Word], other: &[Word]| bit_rows::share_at_most(one, other, self.end());
+        self.unfolded.all_parts(&self.row(one), &self.row(other), agrees)
     }
 }
 
 struct Computation<'a> {
     icfg: &'a Icfg,
     profile: &'a Profile,
+    turnstiles: Turnstiles,
+    bits: Bits,
     /// By place: its witness, or `NONE`.
     witness_at: Vec<u32>,
-    /// By node, within the activation.
+    /// Folded, by node, within the activation.
     nodes: BitRows,
-    /// By fan: what its callees see within their activations.
+    /// Folded, by fan: what its callees see within their activations.
     fans: BitRows,
     landings: Vec<Word>,
 }
@@ -231,19 +277,37 @@ impl<'a> Computation<'a> {
             bit_rows::insert(&mut landings, witness as usize);
         }
         let fans = BitRows::new(icfg.fans().len());
-        Self { icfg, profile, witness_at, nodes, fans, landings }
+        let turnstiles = Turnstiles::new(icfg);
+        let bits = Bits::new(profile.places().len(), &turnstiles);
+        Self { icfg, profile, turnstiles, bits, witness_at, nodes, fans, landings }
     }
 
     fn end(&self) -> usize {
-        self.profile.places().len()
+        self.bits.end()
     }
 
     fn pass(&self) -> usize {
-        self.end() + 1
+        self.bits.pass()
     }
 
     fn entry_row(&self, routine: Routine) -> &[Word] {
         self.nodes.row(self.icfg.routines()[routine].entry.position())
+    }
+
+    /// Adds to `set` what a routine sees; whether it can return without a witness.
+    fn add_inside(&self, routine: Routine, set: &mut Vec<Word>) -> bool {
+        let inside = self.entry_row(routine);
+        match self.turnstiles.of_routine(routine) {
+            Some(turnstile) => bit_rows::insert(set, self.bits.inside(turnstile)),
+            None => {
+                let had_pass = bit_rows::contains(set, self.pass());
+                bit_rows::unite(set, inside);
+                if !had_pass {
+                    bit_rows::remove(set, self.pass());
+                }
+            }
+        }
+        bit_rows::contains(inside, self.pass())
     }
 
     /// Adds to `set` what `way` sees within the activation.
@@ -258,23 +322,17 @@ impl<'a> Computation<'a> {
                 bit_rows::unite(set, self.nodes.row(to.position()));
             }
             WayKind::Call { callee, back } => {
-                let had_pass = bit_rows::contains(set, self.pass());
-                let inside = self.entry_row(callee);
-                bit_rows::unite(set, inside);
-                if !had_pass {
-                    bit_rows::remove(set, self.pass());
-                }
-                if bit_rows::contains(inside, self.pass()) {
+                if self.add_inside(callee, set) {
                     bit_rows::unite(set, self.nodes.row(back.position()));
                 }
             }
             WayKind::Tail(callee) => {
-                bit_rows::unite(set, self.entry_row(callee));
+                if self.add_inside(callee, set) {
+                    bit_rows::insert(set, self.pass());
+                }
             }
             WayKind::Return => bit_rows::insert(set, self.pass()),
-            WayKind::Leave => {
-                bit_rows::unite(set, &self.landings);
-            }
+            WayKind::Leave => bit_rows::insert(set, self.bits.landings()),
             WayKind::End => bit_rows::insert(set, self.end()),
         }
     }
@@ -288,12 +346,8 @@ impl<'a> Computation<'a> {
                 _ => self.add_way(way, set),
             }
         }
-        let had_pass = bit_rows::contains(set, self.pass());
+        bit_rows::insert(set, self.bits.inside(self.turnstiles.of_fan(fan)));
         let inside = self.fans.row(fan.position());
-        bit_rows::unite(set, inside);
-        if !had_pass {
-            bit_rows::remove(set, self.pass());
-        }
         if let Some(back) = back.filter(|_| bit_rows::contains(inside, self.pass())) {
             bit_rows::unite(set, self.nodes.row(back.position()));
         }
@@ -344,11 +398,15 @@ impl<'a> Computation<'a> {
             if icfg.routines()[routine].entry != node {
                 continue;
             }
+            let pass = self.pass();
             for &fan in icfg.fans().of_callee(routine) {
                 let row = self.fans.row_mut(fan.position());
-                let grows = bit_rows::unite(row, self.nodes.row(node.position()));
+                let passed = bit_rows::contains(row, pass);
+                bit_rows::unite(row, self.nodes.row(node.position()));
+                // What else is inside is one number in their sets.
+                let passes = !passed && bit_rows::contains(row, pass);
                 let nodes = icfg.fans().get(fan).nodes.iter().map(|it| it.0);
-                nodes.filter(|it| grows || !in_fan.contains(it.position())).for_each(&mut wake);
+                nodes.filter(|it| passes || !in_fan.contains(it.position())).for_each(&mut wake);
             }
         }
     }
@@ -394,11 +452,19 @@ impl<'a> Computation<'a> {
             }
         }
         for (fan, data) in icfg.fans().iter() {
-            let callees = data.callees.iter().map(|it| it.position() as u32);
-            follows[count + fan.position()].extend(callees);
+            for callee in &data.callees {
+                let behind = self.bits.behind(self.turnstiles.of_fan(fan));
+                bit_rows::insert(after.row_mut(callee.position()), behind);
+            }
         }
         for &root in icfg.roots() {
             bit_rows::insert(after.row_mut(root.position()), self.end());
+        }
+        for (turnstile, routine) in self.turnstiles.routines() {
+            for callee in std::mem::take(&mut follows[routine.position()]) {
+                let behind = self.bits.behind(turnstile);
+                bit_rows::insert(after.row_mut(callee as usize), behind);
+            }
         }
         // What callers return to comes before what their callees do.
         let (order, last) = (icfg.order(), after.len().saturating_sub(1));
@@ -426,8 +492,21 @@ impl<'a> Computation<'a> {
         let icfg = self.icfg;
         let mut within = BitRows::new(icfg.routines().len());
         for routine in icfg.routines().indices() {
-            within.row_mut(routine.position()).extend_from_slice(self.entry_row(routine));
+            let row = within.row_mut(routine.position());
+            if self.add_inside(routine, row) {
+                bit_rows::insert(row, self.pass());
+            }
         }
+        let wide = || self.turnstiles.routines().map(|(_, routine)| routine);
+        let inside = (0..self.fans.len()).map(|fan| self.fans.row(fan));
+        let inside: Vec<&[Word]> = inside.chain(wide().map(|it| self.entry_row(it))).collect();
+        let behind = (icfg.routines().len()..after.len()).map(|fan| after.row(fan));
+        let behind: Vec<&[Word]> =
+            behind.chain(wide().map(|it| after.row(it.position()))).collect();
+        let inside = folded::unfold(self.bits, &inside, &self.landings, None);
+        let behind = folded::unfold(self.bits, &behind, &self.landings, Some(&inside));
+        let (landings, after) = (std::mem::take(&mut self.landings), FixedRows::new(after));
+        let unfolded = Unfolded { bits: self.bits, landings, inside, behind, after };
         let (end, pass) = (self.end(), self.pass());
         let mut nodes = self.nodes;
         let mut passes = FixedBitSet::with_capacity(icfg.nodes().len());
@@ -435,7 +514,7 @@ impl<'a> Computation<'a> {
             let row = nodes.row_mut(node.position());
             if bit_rows::contains(row, pass) {
                 bit_rows::remove(row, pass);
-                bit_rows::unite(row, after.row(data.routine.position()));
+                bit_rows::insert(row, self.bits.after(data.routine));
                 passes.insert(node.position());
             }
         }
@@ -447,13 +526,12 @@ impl<'a> Computation<'a> {
                 .collect(),
             nodes: FixedRows::new(nodes),
             within: FixedRows::new(within),
-            after: FixedRows::new(after),
+            unfolded,
             passes,
-            landings: self.landings,
             ends: false,
         };
         let can_end = |node: Node| {
-            bit_rows::contains(firsts.node(node), end)
+            firsts.has(firsts.node(node), end)
                 // What follows a witness is not what follows its node.
                 || (self.witness_at[icfg.place_of_node(node).position()] != NONE
                     && icfg.ways_of(node).any(|way| firsts.can_end(way)))

@@ -154,7 +154,7 @@ impl<'a> Analysis<'a> {
         // What follows in the same activation, and wherever it returns to.
         let (mut within, mut anywhere) = (Vec::new(), Vec::new());
         let mut follow = |way: Way| {
-            let row = firsts.row(way);
+            let row = firsts.unfolded_row(way);
             bit_rows::unite(&mut anywhere, &row);
             if !firsts.can_return(way) {
                 bit_rows::unite(&mut within, &row);
@@ -177,7 +177,7 @@ impl<'a> Analysis<'a> {
             let (with, without): (Vec<Way>, Vec<Way>) =
                 self.icfg.ways_of(node).partition(|&way| firsts.contains(way, witness));
             without.iter().any(|&other| {
-                !bit_rows::are_disjoint(next, &firsts.row(other))
+                !firsts.are_apart(next, &firsts.row(other))
                     && with.iter().any(|&one| {
                         let decides = |(it, firsts): (usize, &Arc<FirstWitnesses>)| {
                             it != number && firsts.are_disjoint(one, other)
@@ -230,15 +230,7 @@ impl<'a> Analysis<'a> {
     /// Whether one profile tells all ways of a node apart: asked at once, since
     /// an indirect call may have hundreds.
     pub(crate) fn is_decided_by_one(&self, node: Node) -> bool {
-        self.firsts.iter().any(|firsts| {
-            let mut seen = Vec::new();
-            self.icfg.ways_of(node).all(|way| {
-                let row = firsts.row(way);
-                let is_apart = bit_rows::are_disjoint(&seen, &row);
-                bit_rows::unite(&mut seen, &row);
-                is_apart
-            })
-        })
+        self.firsts.iter().any(|firsts| firsts.are_all_apart(self.icfg.ways_of(node)))
     }
 
     /// Whether every execution can be put together from its partial traces.

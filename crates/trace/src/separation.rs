@@ -101,7 +101,7 @@ struct Region {
     /// Nodes passed, in the order they were found.
     nodes: Vec<Node>,
     contains: FixedBitSet,
-    /// First witnesses known to [`Draft::firsts`], and END.
+    /// First witnesses known to [`Draft::firsts`], and END, folded.
     hits: Vec<Word>,
     /// First witnesses chosen since.
     new_hits: BTreeSet<Place>,
@@ -190,7 +190,7 @@ impl Separator<'_> {
                 let end = self.draft.firsts.end();
                 let shared = |node: Node| {
                     against.has(node)
-                        || (self.icfg.is_stop(node) && bit_rows::contains(&against.hits, end))
+                        || (self.icfg.is_stop(node) && self.draft.firsts.has(&against.hits, end))
                 };
                 let is_shared = |met: &Region| !self.are_apart(met, against);
                 self.cut(way, region, shared, is_shared)
@@ -209,7 +209,8 @@ impl Separator<'_> {
     }
 
     fn are_apart(&self, one: &Region, other: &Region) -> bool {
-        bit_rows::are_disjoint(&one.hits, &other.hits) && one.new_hits.is_disjoint(&other.new_hits)
+        self.draft.firsts.are_apart(&one.hits, &other.hits)
+            && one.new_hits.is_disjoint(&other.new_hits)
     }
 
     /// Notes that a witness is met.
@@ -266,9 +267,7 @@ impl Separator<'_> {
                 None
             }
             WayKind::Leave => {
-                for &landing in self.icfg.landings() {
-                    self.hit(self.icfg.place_of_node(landing), region);
-                }
+                bit_rows::insert(&mut region.hits, firsts.landings());
                 None
             }
         }?;

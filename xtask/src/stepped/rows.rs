@@ -122,10 +122,12 @@ pub fn page(all: &All, commands: &[String], libraries: &[String]) -> String {
          breakpoints have.\n\
          - *unknown jumps*: computed jumps in the file without a table, taken for calls in tail \
          position.\n\n\
-         ## What gcc and clang make\n\n\
+         ## What compilers make\n\n\
          gcc and clang: [`shapes.c`](../crates/machine/tests/code/shapes.c), with tables of jumps, \
          recursion, pointers, callbacks and `longjmp`; bound to its addresses at -O1, not at the \
          others. g++ and clang++: [`throws.cc`](../crates/machine/tests/code/throws.cc), stripped. \
+         Tables: [`tables.c`](../crates/machine/tests/code/tables.c), whose tables of jumps nothing \
+         bounds. rustc: a program of ten lines, with its standard library. \
          With a library: [`host.c`](../crates/machine/tests/code/host.c) and \
          [`shared.c`](../crates/machine/tests/code/shared.c), traced together, which call each \
          other by name, through pointers and through the C library. Plans of the three \

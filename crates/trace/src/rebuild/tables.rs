@@ -288,16 +288,8 @@ impl Choosers {
     fn add(&mut self, icfg: &Icfg, analysis: &Analysis<'_>, node: Node) -> u32 {
         let ways: Vec<Way> = icfg.ways_of(node).collect();
         let (first, last) = (ways[0].position() as u32, ways[ways.len() - 1].position() as u32);
-        let decides_all = |firsts: &FirstWitnesses| {
-            let mut seen = Vec::new();
-            ways.iter().all(|&way| {
-                let row = firsts.row(way);
-                let is_apart = bit_rows::are_disjoint(&seen, &row);
-                bit_rows::unite(&mut seen, &row);
-                is_apart
-            })
-        };
-        let size = |firsts: &FirstWitnesses, way: Way| bit_rows::count(&firsts.row(way));
+        let decides_all = |firsts: &FirstWitnesses| firsts.are_all_apart(ways.iter().copied());
+        let size = |firsts: &FirstWitnesses, way: Way| firsts.most_next(way);
         // Of the profiles that decide, the one with the smallest table.
         let found = analysis.firsts().iter().enumerate().filter(|(_, it)| decides_all(it));
         let found = found.min_by_key(|(_, firsts)| {
@@ -316,7 +308,7 @@ impl Choosers {
                     .iter()
                     .filter(|&&way| way != other || all <= SMALL_TABLE)
                     .flat_map(|&way| {
-                        let row: Vec<usize> = bit_rows::ones(&firsts.row(way)).collect();
+                        let row: Vec<usize> = bit_rows::ones(&firsts.unfolded_row(way)).collect();
                         row.into_iter().map(move |bit| {
                             let witness = if bit == firsts.end() { END } else { bit as u32 };
                             Entry { witness, way: way.position() as u32 }

@@ -108,6 +108,17 @@ fn traces_of_what_gcc_and_clang_make_are_those_of_single_steps() {
     assert!(rows.iter().all(|row| row.blocks > 300), "{rows:?}");
 }
 
+/// Nothing is compared before jumps, and one table is found through another.
+#[test]
+fn traces_through_tables_without_bounds_are_those_of_single_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = compiled(&[("gcc", "-O0"), ("clang-19", "-O2")]).into_iter().map(|(it, level)| {
+        let program = compile(folder.path(), &it, "tables.c", &[&level]);
+        Program::new(&program, &[]).compare(&format!("{it} {level}, tables"), &plans())
+    });
+    report(&rows.collect::<Vec<_>>());
+}
+
 /// The number of jumps is not what is compared, and what follows them is no code.
 #[test]
 fn a_table_of_jumps_is_as_long_as_the_bytes_say_that_are_its_indices() {
@@ -192,7 +203,6 @@ fn exceptions_in_what_is_linked_statically_land_in_the_right_frame() {
     assert!(rows.iter().all(|row| row.blocks > 10_000), "{rows:?}");
 }
 
-/// What Debian installs, stripped as it is.
 const RUST: &str = "\
 fn main() {
     let lengths: Vec<usize> = std::env::args().map(|word| word.len()).collect();
@@ -210,17 +220,20 @@ fn traces_of_what_rustc_makes_are_those_of_single_steps() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("program.rs");
     std::fs::write(&source, RUST).unwrap();
-    let rows = ["-Copt-level=0", "-Copt-level=3"].map(|level| {
+    let plans = if wants_all() { plans() } else { vec![ONE, (3, Strategy::Fine, None)] };
+    let all = compiled(&[("rustc", "-Copt-level=0"), ("rustc", "-Copt-level=3")]);
+    let rows = all.into_iter().map(|(compiler, level)| {
         let path = folder.path().join(&level[2..]);
-        let mut rustc = Command::new("rustc");
-        let built = rustc.arg(level).arg(&source).arg("-o").arg(&path).status().unwrap();
+        let mut rustc = Command::new(&compiler);
+        let built = rustc.arg(&level).arg(&source).arg("-o").arg(&path).status().unwrap();
         assert!(built.success());
         let program = Program::new(&path, &["a", "bb", "ccc"]);
-        program.compare(level, &[ONE, (3, Strategy::Fine, None)])
+        program.compare(&format!("{compiler} {level}"), &plans)
     });
-    report(&rows);
+    report(&rows.collect::<Vec<_>>());
 }
 
+/// What Debian installs, stripped as it is.
 #[test]
 fn traces_of_installed_programs_are_those_of_single_steps() {
     let commands = "true;ls /usr;sort -S1M /etc/group;sed -n s/a/b/p /etc/group;\

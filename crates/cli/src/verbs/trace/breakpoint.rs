@@ -68,8 +68,7 @@ pub struct Request<'a> {
 /// Plans, runs, and writes the trace.
 pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatus> {
     let program = request.program.canonicalize().map_err(Error::read(request.program))?;
-    let modules = Modules::of(&program, request)?;
-    let code = modules.code()?;
+    let (modules, code) = Modules::of(&program, request)?;
     let graph = MachineGraph::new(&code)?;
     let weights =
         request.weights.map(|path| planned::counts_of(path, &program, &code)).transpose()?;

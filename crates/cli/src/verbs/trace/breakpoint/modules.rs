@@ -50,8 +50,8 @@ impl FileId {
 }
 
 impl Modules {
-    /// What is asked for, of an executable that can be traced.
-    pub fn of(program: &Path, request: &Request<'_>) -> anyhow::Result<Self> {
+    /// What is asked for, of an executable that can be traced, and the code of that.
+    pub fn of(program: &Path, request: &Request<'_>) -> anyhow::Result<(Self, Code)> {
         use backtrail_machine::Error::{Corrupt, NotElf, Unsupported};
         let code = Code::of_file(program).map_err(|error| match error {
             // These do not know of which file they are.
@@ -68,11 +68,14 @@ impl Modules {
                 program.display()
             )));
         }
-        let libraries = match request.libraries.is_empty() {
-            true => Vec::new(),
-            false => libraries(program, &code, request)?,
-        };
-        Ok(Self { program: FileId::of(program)?, libraries })
+        let program_id = FileId::of(program)?;
+        if request.libraries.is_empty() {
+            return Ok((Self { program: program_id, libraries: Vec::new() }, code));
+        }
+        let libraries = libraries(program, &code, request)?;
+        let modules = Self { program: program_id, libraries };
+        let code = modules.code()?;
+        Ok((modules, code))
     }
 
     /// The executable.
