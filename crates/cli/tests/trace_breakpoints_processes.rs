@@ -176,6 +176,61 @@ fn threads_that_the_library_of_cxx_starts_have_traces() {
     assert!(threads.len() == 7 && threads.iter().all(|(_, is_unknown)| !is_unknown));
 }
 
+const RUST: &str = r#"
+#[no_mangle]
+#[inline(never)]
+fn work(mut value: u64) -> u64 {
+    let mut steps = 0;
+    while value != 1 {
+        value = if value % 2 == 0 { value / 2 } else { 3 * value + 1 };
+        steps += 1;
+    }
+    steps
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut sum = 0;
+    for word in &words[1..] {
+        let value = word.parse().unwrap();
+        sum += match words[0].as_str() {
+            "threads" => std::thread::spawn(move || work(value)).join().unwrap(),
+            _ => work(value),
+        };
+    }
+    println!("{sum}");
+}
+"#;
+
+#[test]
+fn threads_of_rust_do_what_they_would_alone() {
+    let place = Place::new();
+    std::fs::write(place.path("program.rs"), RUST).unwrap();
+    let mut rustc = Command::new("rustc");
+    rustc.arg("-Copt-level=2").arg(place.path("program.rs")).arg("-o").arg(place.path("program"));
+    assert!(rustc.status().unwrap().success());
+    let work = |thread: &Thread| -> Vec<String> {
+        thread.0.iter().filter(|it| it.starts_with("\"work\"")).cloned().collect()
+    };
+    let (code, output, told) =
+        place.trace(&["-o", "direct", "./program", "--", "alone", "6", "27"]);
+    assert_eq!(code, Some(0), "{told}");
+    let direct = work(&place.threads("direct")[0]);
+    for (runs, file) in [("1", "one"), ("3", "three")] {
+        let words = ["--runs", runs, "-o", file, "./program", "--", "threads", "6", "27"];
+        let (code, same, told) = place.trace(&words);
+        assert_eq!((code, &same), (Some(0), &output), "{told}");
+        assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
+    }
+    let threads = place.threads("one");
+    assert_eq!(threads, place.threads("three"));
+    assert!(threads.len() == 3 && threads.iter().all(|(_, is_unknown)| !is_unknown));
+    assert!(work(&threads[0]).is_empty());
+    let of_threads: Vec<Vec<String>> = threads[1..].iter().map(work).collect();
+    assert!(of_threads.iter().all(|it| it.len() > 8));
+    assert_eq!(of_threads.concat(), direct);
+}
+
 const CHILDREN: &str = r#"
 #define _GNU_SOURCE
 #include <spawn.h>
