@@ -1,6 +1,7 @@
 //! `backtrail trace --witness breakpoint` on programs with threads, on programs that
 //! start others or become one, and with what an earlier trace tells.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -162,6 +163,13 @@ fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
         thread.len() - done
     });
     let in_done: Vec<usize> = in_done.collect();
+    // Neither calls the other.
+    let tree = place.backtrail(&["show", "one", "--tree"]).stdout;
+    let tree = String::from_utf8(tree).unwrap();
+    let indented = |name: &str| -> BTreeSet<usize> {
+        tree.lines().filter(|it| it.ends_with(name)).filter_map(|it| it.find(name)).collect()
+    };
+    assert_eq!(indented(" done"), indented(" work"), "{tree}");
     assert!(in_done[0] > in_done[2] && in_done[2] > in_done[1], "{in_done:?}");
 }
 

@@ -275,6 +275,8 @@ fn write_thread(
     let mut last: Option<(Node, usize)> = None;
     let mut block_before = None;
     let mut blocks = 0;
+    // Below what is executed first there may be who started the thread.
+    let mut below = None;
     while let Some(node) = rebuild.next() {
         let node = node.map_err(|error| explain_divergence(error, block_before, code, graph))?;
         let depth = rebuild.depth();
@@ -285,7 +287,9 @@ fn write_thread(
                 height != depth || graph.icfg.nodes()[before].routine != data.routine
             });
             let enters = is_entry && is_elsewhere;
-            writer.push(Step { place: block, depth: depth as u32, enters })?;
+            let below = *below.get_or_insert(depth.saturating_sub(1));
+            let depth = depth.saturating_sub(below) as u32;
+            writer.push(Step { place: block, depth, enters })?;
             block_before = Some(node);
             blocks += 1;
         }
