@@ -145,6 +145,38 @@ fn tables_end_where_they_do_though_nothing_is_compared() {
     }
 }
 
+/// Such as `xexit`: nobody but the compiler knew that they do not return.
+#[test]
+fn nothing_follows_a_call_that_ends_its_function() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let host = "__attribute__((noreturn)) void leave(int);\n\
+                __attribute__((noinline)) void fail(int code) { if (code < 9) code++; leave(code); }\n\
+                __attribute__((noinline)) int next(int code) { return code > 3 ? 4 : code * 5; }\n\
+                int main(int count, char **words) { if (count > 1) fail(count); return next(count); }\n";
+    let library = "#include <stdlib.h>\nvoid leave(int code) { exit(code); }\n";
+    std::fs::write(path("host.c"), host).unwrap();
+    std::fs::write(path("library.c"), library).unwrap();
+    let gcc = |words: &[&str]| {
+        let built = Command::new("gcc").current_dir(folder.path()).args(words).status().unwrap();
+        assert!(built.success(), "{words:?}");
+    };
+    gcc(&["-shared", "-fPIC", "library.c", "-o", "library.so"]);
+    gcc(&["-O1", "host.c", "-L.", "-l:library.so", "-Wl,-rpath,$ORIGIN", "-o", "host"]);
+    let code = Code::of_file(&path("host")).unwrap();
+    let leaves = Callee::External("leave".to_owned());
+    let behind: Vec<Option<usize>> = code
+        .blocks
+        .iter()
+        .filter_map(|block| match &block.exit {
+            Exit::Call(callee, behind) if *callee == leaves => Some(*behind),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(behind, [None]);
+    assert_eq!(step(&path("host"), &[], None).ended, Ended::Exited(5));
+}
+
 #[test]
 fn code_that_throws_is_found() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,8 @@
 //!   that have a `ret`, or end in a jump that may return, on a way whose calls
 //!   return or throw what is caught there. Assumed of no function without reason, so
 //!   code behind a call of one that never returns, which may be data or another
-//!   function, is not decoded;
+//!   function, is not decoded; nor is what is behind a call that ends its function,
+//!   as those of library functions do that nobody knows not to return;
 //! - computed jumps are looked up in tables ([`super::jump_table`]), and those that
 //!   have none are thought to return, but where the stack is exchanged before: so
 //!   the unwinder goes to a landing pad, and nothing follows a call of it.
@@ -373,8 +374,17 @@ impl<'a> Descent<'a> {
         name.is_some_and(|name| name.starts_with('_') && never_returns(name))
     }
 
+    /// Whether what follows an instruction is no longer of its function: then a call
+    /// does not return, since compilers put nothing behind it.
+    fn is_last(&self, instruction: u64, end: u64) -> bool {
+        self.frame_of(instruction).is_some_and(|frame| frame.end <= end)
+    }
+
     fn go_on_behind(&mut self, run: usize) {
-        let end = self.runs[run].end;
+        let Run { last, end, .. } = self.runs[run];
+        if self.is_last(last, end) {
+            return;
+        }
         self.lead(end);
         self.leads.push((run, end));
     }
@@ -480,7 +490,7 @@ impl<'a> Descent<'a> {
             Goto::External(name) => !never_returns(name),
             Goto::Computed => true,
         };
-        returns.then_some(stretch.end)
+        (returns && !self.is_last(stretch.last, stretch.end)).then_some(stretch.end)
     }
 
     /// What can follow a stretch in the same activation.
