@@ -145,25 +145,35 @@ fn tables_end_where_they_do_though_nothing_is_compared() {
     }
 }
 
-/// Such as `xexit`: nobody but the compiler knew that they do not return.
-#[test]
-fn nothing_follows_a_call_that_ends_its_function() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let host = "__attribute__((noreturn)) void leave(int);\n\
-                __attribute__((noinline)) void fail(int code) { if (code < 9) code++; leave(code); }\n\
-                __attribute__((noinline)) int next(int code) { return code > 3 ? 4 : code * 5; }\n\
-                int main(int count, char **words) { if (count > 1) fail(count); return next(count); }\n";
+const HOST: &str = "\
+__attribute__((noreturn)) void leave(int);
+__attribute__((noinline)) void fail(int code) { if (code < 9) code++; leave(code); }
+__attribute__((noinline)) int next(int code) { return code > 3 ? 4 : code * 5; }
+int main(int count, char **words) { if (count > 1) fail(count); return next(count); }
+";
+
+/// A program with a library whose function `leave` does not return, as `xexit`: nobody
+/// but the compiler knew.
+fn compile_with_leave(folder: &Path, source: &Path) -> PathBuf {
     let library = "#include <stdlib.h>\nvoid leave(int code) { exit(code); }\n";
-    std::fs::write(path("host.c"), host).unwrap();
-    std::fs::write(path("library.c"), library).unwrap();
+    std::fs::write(folder.join("library.c"), library).unwrap();
     let gcc = |words: &[&str]| {
-        let built = Command::new("gcc").current_dir(folder.path()).args(words).status().unwrap();
+        let built = Command::new("gcc").current_dir(folder).args(words).status().unwrap();
         assert!(built.success(), "{words:?}");
     };
     gcc(&["-shared", "-fPIC", "library.c", "-o", "library.so"]);
-    gcc(&["-O1", "host.c", "-L.", "-l:library.so", "-Wl,-rpath,$ORIGIN", "-o", "host"]);
-    let code = Code::of_file(&path("host")).unwrap();
+    let linked = ["-L.", "-l:library.so", "-Wl,-rpath,$ORIGIN", "-o", "host"];
+    gcc(&[&["-O1", source.to_str().unwrap()], &linked[..]].concat());
+    folder.join("host")
+}
+
+#[test]
+fn nothing_follows_a_call_that_ends_its_function() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("host.c");
+    std::fs::write(&source, HOST).unwrap();
+    let program = compile_with_leave(folder.path(), &source);
+    let code = Code::of_file(&program).unwrap();
     let leaves = Callee::External("leave".to_owned());
     let behind: Vec<Option<usize>> = code
         .blocks
@@ -174,7 +184,18 @@ fn nothing_follows_a_call_that_ends_its_function() {
         })
         .collect();
     assert_eq!(behind, [None]);
-    assert_eq!(step(&path("host"), &[], None).ended, Ended::Exited(5));
+    assert_eq!(step(&program, &[], None).ended, Ended::Exited(5));
+}
+
+#[test]
+fn a_table_is_found_though_a_call_before_a_case_never_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/code/asserts.s");
+    let program = compile_with_leave(folder.path(), &source);
+    let code = Code::of_file(&program).unwrap();
+    let is_table = |exit: &Exit| matches!(exit, Exit::Blocks(next) if next.len() == 3);
+    assert_eq!(code.blocks.iter().filter(|block| is_table(&block.exit)).count(), 1);
+    assert_eq!(step(&program, &[], None).ended, Ended::Exited(5));
 }
 
 #[test]

@@ -95,6 +95,16 @@ pub(crate) struct Entry {
     pub is_compared: bool,
 }
 
+/// Of each table the first of some entries.
+fn first_by_table<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<u64, u64> {
+    let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+    for entry in entries {
+        let first = found.entry(entry.table).or_insert(entry.place);
+        *first = entry.place.min(*first);
+    }
+    found
+}
+
 /// What was found.
 pub(crate) struct Descent<'a> {
     pub loaded: &'a Loaded,
@@ -231,32 +241,37 @@ impl<'a> Descent<'a> {
         self.entries.iter().any(is_cut).then(|| self.ends.clone())
     }
 
-    /// Entries of tables that are none, by table the first: what leads into
-    /// instructions, of each table the last one only, because what it leads to may be
-    /// what contradicts the others; if there are none such, what is where something was
-    /// found to begin that had not been known when the table was read. Sizes that
-    /// comparisons tell are doubted last.
+    /// Entries of tables that are none, by table the first: what is where another table
+    /// was found to begin that had not been known when this one was read; if there are
+    /// none such, what leads into instructions, of each table the last one only, because
+    /// what it leads to may be what contradicts the others; or what is where code
+    /// mentions something. Sizes that comparisons tell are doubted last, and that a
+    /// table has one entry is not.
     fn wrong_entries(&self) -> BTreeMap<u64, u64> {
         let leads_into_one = |entry: &&Entry| {
             let mut before = self.decoded.range(..entry.target).rev().take(15);
             before.any(|(_, decoded)| entry.target < decoded.next)
         };
-        let is_late = |entry: &&Entry| {
-            let end = self.ends.of_table(entry.table, entry.is_compared);
-            end.is_some_and(|end| end <= entry.place)
+        let is_behind = |entry: &&Entry, set: &BTreeSet<u64>| {
+            set.range(entry.table + 1..).next().is_some_and(|&end| end <= entry.place)
         };
         for is_compared in [false, true] {
-            let such = || self.entries.iter().filter(move |it| it.is_compared == is_compared);
+            let such = || {
+                let entries = self.entries.iter().filter(|it| it.place != it.table);
+                entries.filter(move |it| it.is_compared == is_compared)
+            };
+            let in_tables = first_by_table(such().filter(|it| is_behind(it, &self.ends.tables)));
+            if !in_tables.is_empty() {
+                return in_tables;
+            }
             let mut wrong: BTreeMap<u64, u64> = BTreeMap::new();
             for entry in such().filter(leads_into_one) {
                 let last = wrong.entry(entry.table).or_default();
                 *last = entry.place.max(*last);
             }
-            if wrong.is_empty() {
-                for entry in such().filter(is_late) {
-                    let first = wrong.entry(entry.table).or_insert(u64::MAX);
-                    *first = entry.place.min(*first);
-                }
+            if wrong.is_empty() && !is_compared {
+                let mentioned = such().filter(|it| is_behind(it, &self.ends.mentioned));
+                wrong = first_by_table(mentioned);
             }
             if !wrong.is_empty() {
                 return wrong;

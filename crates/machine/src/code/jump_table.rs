@@ -5,7 +5,9 @@
 //! forward analysis says which registers hold the address of such a table, an
 //! entry of it, or the sum that is jumped to, at every place of a function: meeting
 //! ways agree, or nothing is known. It goes through the whole function, because the
-//! address of a table is often loaded far away, before a loop.
+//! address of a table is often loaded far away, before a loop. Where that finds no
+//! table, ways are left out on which nothing is known, if others know something: such
+//! are those behind calls of functions that never return, which nobody can tell.
 //!
 //! How many entries a table has is read off what is done to the index before
 //! ([`super::index`]). A table ends before the next one; where nothing is compared,
@@ -42,6 +44,17 @@ enum Known {
     Pointer(Entries),
     /// An entry of the first, added to the second.
     Sum(Entries, u64),
+    /// Ways that know something do not agree.
+    Several,
+}
+
+/// What is known where ways meet that do not agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meeting {
+    /// Nothing.
+    Sure,
+    /// What those know that know something.
+    Hopeful,
 }
 
 /// A table that an entry is read of.
@@ -62,20 +75,30 @@ impl Entries {
 }
 
 impl Known {
-    fn meet(self, other: Self) -> Self {
+    fn meet(self, other: Self, how: Meeting) -> Self {
         match (self, other) {
             (Self::Unreached, it) | (it, Self::Unreached) => it,
             (one, other) if one == other => one,
+            (Self::Nothing, it) | (it, Self::Nothing) if how == Meeting::Hopeful => it,
             (Self::Distance(one), Self::Distance(other)) => {
-                one.meet(other).map_or(Self::Nothing, Self::Distance)
+                one.meet(other).map_or(how.otherwise(), Self::Distance)
             }
             (Self::Pointer(one), Self::Pointer(other)) => {
-                one.meet(other).map_or(Self::Nothing, Self::Pointer)
+                one.meet(other).map_or(how.otherwise(), Self::Pointer)
             }
             (Self::Sum(one, base), Self::Sum(other, base_too)) if base == base_too => {
-                one.meet(other).map_or(Self::Nothing, |it| Self::Sum(it, base))
+                one.meet(other).map_or(how.otherwise(), |it| Self::Sum(it, base))
             }
-            _ => Self::Nothing,
+            _ => how.otherwise(),
+        }
+    }
+}
+
+impl Meeting {
+    fn otherwise(self) -> Known {
+        match self {
+            Self::Sure => Known::Nothing,
+            Self::Hopeful => Known::Several,
         }
     }
 }
@@ -282,27 +305,35 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
             continue;
         }
         let region = Region::new(all, range);
-        let states = region.states(all, &mut tracker);
-        for start in starts {
-            let stretch = &all.stretches[&start];
-            let mut state = region.number(start).map_or(NOTHING, |it| states[it]);
-            run(&mut tracker, &mut state, start, stretch);
-            let Some(jump) = decode(all.loaded, stretch.last) else { continue };
-            if let Some(table) = tracker.jumped_through(&state, &jump) {
-                jumps.push((stretch.last, table));
+        let mut waiting = starts;
+        for how in [Meeting::Sure, Meeting::Hopeful] {
+            let states = region.states(all, &mut tracker, how);
+            waiting.retain(|&start| {
+                let stretch = &all.stretches[&start];
+                let mut state = region.number(start).map_or(NOTHING, |it| states[it]);
+                run(&mut tracker, &mut state, start, stretch);
+                let jump = decode(all.loaded, stretch.last);
+                let table = jump.and_then(|jump| tracker.jumped_through(&state, &jump));
+                let table = table.filter(|it| how == Meeting::Sure || it.is_plain());
+                let reader = table.and_then(|it| tracker.readers.get(&it.entries().reader));
+                jumps.extend(table.map(|table| (stretch.last, table, reader.copied())));
+                table.is_none()
+            });
+            if waiting.is_empty() {
+                break;
             }
         }
     }
     if jumps.is_empty() {
         return Vec::new();
     }
-    all.begin_tables(jumps.iter().map(|(_, table)| table.entries().start));
+    all.begin_tables(jumps.iter().map(|(_, table, _)| table.entries().start));
     let (predecessors, parts) = (predecessors(all), parts(all));
-    let limits = Limits { descent: all, readers: tracker.readers, predecessors, parts };
+    let limits = Limits { descent: all, predecessors, parts };
     let mut entries = Vec::new();
     let mut found = Vec::new();
-    for (jump, table) in jumps {
-        let read = limits.entries(jump, table);
+    for (jump, table, reader) in jumps {
+        let read = limits.entries(jump, table, reader);
         let mut targets: Vec<u64> = read.iter().map(|entry| entry.target).collect();
         targets.sort_unstable();
         targets.dedup();
@@ -352,7 +383,7 @@ impl Region {
     }
 
     /// What is known where each stretch begins.
-    fn states(&self, descent: &Descent<'_>, tracker: &mut Tracker<'_>) -> Vec<State> {
+    fn states(&self, descent: &Descent<'_>, tracker: &mut Tracker<'_>, how: Meeting) -> Vec<State> {
         let mut is_entry = vec![true; self.starts.len()];
         self.next.iter().flatten().for_each(|&it| is_entry[it] = false);
         for start in &self.starts {
@@ -382,7 +413,7 @@ impl Region {
             for &next in &self.next[number] {
                 let mut is_changed = false;
                 for (one, &other) in states[next].iter_mut().zip(&state) {
-                    let met = one.meet(other);
+                    let met = one.meet(other, how);
                     is_changed |= met != *one;
                     *one = met;
                 }
@@ -412,6 +443,14 @@ enum Table {
 }
 
 impl Table {
+    /// Whether distances are from the table itself, as they nearly always are.
+    fn is_plain(self) -> bool {
+        match self {
+            Self::Distances { entries, base } => entries.start == base,
+            Self::Pointers { .. } => true,
+        }
+    }
+
     fn entries(self) -> Entries {
         match self {
             Self::Distances { entries, .. } | Self::Pointers { entries } => entries,
@@ -421,7 +460,6 @@ impl Table {
 
 struct Limits<'a, 'b> {
     descent: &'a Descent<'b>,
-    readers: HashMap<u64, Reader>,
     predecessors: BTreeMap<u64, Vec<u64>>,
     /// Pairs of stretches of code with unwind information that are parts of one
     /// function.
@@ -455,10 +493,9 @@ const MOST_GUESSED: u64 = 4096;
 const MOST_ENTRIES: u64 = 1 << 20;
 
 impl Limits<'_, '_> {
-    fn entries(&self, jump: u64, table: Table) -> Vec<Entry> {
-        let Entries { start: first, reader } = table.entries();
-        let reader = self.readers.get(&reader);
-        let bound = reader.and_then(|&it| index::bound(self.descent, &self.predecessors, it));
+    fn entries(&self, jump: u64, table: Table, reader: Option<Reader>) -> Vec<Entry> {
+        let first = table.entries().start;
+        let bound = reader.and_then(|it| index::bound(self.descent, &self.predecessors, it));
         let bound = bound.filter(|it| it.count <= MOST_ENTRIES);
         let is_compared = bound.is_some_and(|it| it.is_compared);
         let count = bound.map_or(MOST_GUESSED, |Bound { count, .. }| count);
