@@ -43,11 +43,13 @@ const fn larger(fixture: Fixture) -> Fixture {
 }
 
 /// All that are traced.
-pub const FIXTURES: [Fixture; 14] = [
+pub const FIXTURES: [Fixture; 16] = [
     fixture("trace/jumps.c", "-O1", &[], "longjmp out of nested calls"),
     fixture("trace/pointers.c", "-O1", &[], "calls and jumps by pointers, callbacks"),
     fixture("trace/signals.c", "-O1", &[], "handlers of signals that it raises"),
     fixture("trace/threads.c", "-O1", &[], "threads"),
+    fixture("trace/thread_ends.c", "-O1", &[], "destructors of what threads hold"),
+    larger(fixture("trace/thread_ends.cc", "-O1", &[], "threads that C++ starts")),
     larger(fixture("trace/unwinding.cc", "-O2", &[], "exceptions")),
     fixture("trace/loops.c", "-O0", &["7"], "loops that are counted"),
     fixture("trace/vfork.c", "-O1", &[], "children in the frames of their parent"),
