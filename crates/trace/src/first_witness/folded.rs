@@ -14,7 +14,7 @@ use crate::bit_rows::{self, FixedRows, Word};
 use crate::icfg::{Fan, Icfg, Routine, WayKind};
 
 /// Routines that begin with fewer calls are looked at by themselves.
-const FEWEST: usize = 16;
+const FEWEST: usize = 2;
 
 /// Which turnstiles there are.
 #[derive(Debug)]
