@@ -34,19 +34,15 @@ const LIBRARY: &str = "traces_of_a_program_and_its_library";
 /// The test of tables of jumps that nothing bounds.
 const TABLES: &str = "traces_through_tables_without_bounds";
 
-/// The test of what rustc makes.
-const RUST: &str = "traces_of_what_rustc_makes";
-
 /// The test of exceptions in an executable that holds its libraries.
 const THROWN_STATICALLY: &str = "exceptions_in_what_is_linked_statically";
 
 const TEXT: &str = "/usr/share/common-licenses/GPL-3";
 /// `TEXT` stands for a file that is on every Debian system, `TEXTS` for five times
 /// that.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 13] = [
     "true",
     "bash --version",
-    "perl -e print(3+4)",
     "ls /usr",
     "expr 3 + 4",
     "xz --version",
@@ -122,8 +118,6 @@ impl Part {
                 all.extend(levels.map(|level| Part::Compiled(test, compiler, level)));
             }
         }
-        let levels = ["-Copt-level=0", "-Copt-level=3"];
-        all.extend(levels.map(|level| Part::Compiled(RUST, "rustc", level)));
         let linked = "traces_of_what_is_linked_statically";
         all.push(Part::Compiled(linked, "gcc", "-static"));
         all.push(Part::Compiled(linked, "clang-19", "-static-pie"));

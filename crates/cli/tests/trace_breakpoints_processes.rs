@@ -184,6 +184,35 @@ fn threads_that_the_library_of_cxx_starts_have_traces() {
     assert!(threads.len() == 7 && threads.iter().all(|(_, is_unknown)| !is_unknown));
 }
 
+const SLEEPERS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *sleeper(void *unused) {
+  for (;;)
+    sleep(1000);
+  return unused;
+}
+int main(void) {
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++)
+    pthread_create(&threads[i], 0, sleeper, 0);
+  puts("done");
+  return 0;
+}
+"#;
+
+/// Which of them is gone first when the program ends is a matter of chance.
+#[test]
+fn threads_that_sleep_do_not_keep_a_program_from_its_end() {
+    let place = Place::new();
+    place.compile("program", SLEEPERS);
+    for round in 0..6 {
+        let (code, output, told) = place.trace(&["-o", "slept", "./program"]);
+        assert_eq!((code, output.as_str()), (Some(0), "done\n"), "{round}: {told}");
+    }
+}
+
 const RUST: &str = r#"
 #[no_mangle]
 #[inline(never)]

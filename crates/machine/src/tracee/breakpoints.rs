@@ -96,7 +96,7 @@ impl Breakpoints<'_> {
                             let mut registers = tracee.registers_of(pid)?;
                             registers.rip = address;
                             called_last = thread;
-                            let found = frames.of_ending(tracee, &registers)?;
+                            let found = frames.of_ending(tracee, pid, &registers)?;
                             found.map(|found| leaving.insert(thread, found));
                             children::pass(tracee, pid, address, &placed.bytes)
                                 .map_err(|error| tracee.failed(error))?;
@@ -145,7 +145,7 @@ impl Breakpoints<'_> {
                         }
                         Change::Ending => {
                             if let Ok(registers) = tracee.registers_of(pid)
-                                && let Some(found) = frames.of_ending(tracee, &registers)?
+                                && let Some(found) = frames.of_ending(tracee, pid, &registers)?
                             {
                                 // Frames that were unwound on the way out are gone.
                                 let left = leaving.remove(&thread).filter(|_| found.is_empty());

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use nix::libc::user_regs_struct;
+use nix::unistd::Pid;
 
 use super::Tracee;
 use crate::Error;
@@ -27,17 +28,27 @@ impl Frames {
     /// The places of frames in code that is seen, innermost first. Frames elsewhere are
     /// left out, and all behind one that cannot be unwound.
     pub fn of(&mut self, tracee: &Tracee, registers: &user_regs_struct) -> Result<&[u64], Error> {
+        self.of_thread(tracee, tracee.id(), registers)
+    }
+
+    /// The same, seen by one of its threads: the first may be gone.
+    fn of_thread(
+        &mut self,
+        tracee: &Tracee,
+        thread: u32,
+        registers: &user_regs_struct,
+    ) -> Result<&[u64], Error> {
         let known = self.process.take();
         let may_be_old = known.is_some();
         let mut process = match known {
             Some(process) => process,
-            None => Process::of_tracee(tracee.id(), &Options::default())?,
+            None => Process::of_tracee(thread, &Options::default())?,
         };
         process.memory.forget();
         let mut is_whole = self.walk(&process, tracee, registers);
         if !is_whole && may_be_old {
             // Its memory map may have changed: libraries, stacks of threads.
-            process = Process::of_tracee(tracee.id(), &Options::default())?;
+            process = Process::of_tracee(thread, &Options::default())?;
             is_whole = self.walk(&process, tracee, registers);
         }
         self.is_whole = is_whole;
@@ -50,6 +61,7 @@ impl Frames {
     pub fn of_ending(
         &mut self,
         tracee: &Tracee,
+        thread: Pid,
         registers: &user_regs_struct,
     ) -> Result<Option<Vec<u64>>, Error> {
         const SYSCALL: [u8; 2] = [0x0f, 0x05];
@@ -60,7 +72,9 @@ impl Frames {
             }
         }
         self.process = None;
-        self.of(tracee, registers)?;
+        self.of_thread(tracee, thread.as_raw().unsigned_abs(), registers)?;
+        // What comes is not seen by this thread.
+        self.process = None;
         Ok((self.is_whole || !self.found.is_empty()).then(|| self.found.clone()))
     }
 

@@ -70,7 +70,7 @@ impl Breakpoints<'_> {
                     let log = read_log(&file).map_err(unwritable)?;
                     if log.context != 0 {
                         let registers = registers_of(tracee, log.context)?;
-                        at_end = frames.of_ending(tracee, &registers)?;
+                        at_end = frames.of_ending(tracee, tracee.pid, &registers)?;
                         let _ = kill(tracee.pid, Signal::SIGCONT);
                     }
                 }

@@ -64,8 +64,10 @@ impl Drop for Tracee {
     fn drop(&mut self) {
         if !self.is_gone {
             let _ = self.child.kill();
-            // Its threads before itself; each may have more to say before it is gone.
+            // Its threads before itself; each may have more to say before it is gone. One
+            // that stopped when it was about to end anyway does not go on by itself.
             for thread in self.threads.iter().copied().chain([self.pid]) {
+                let _ = ptrace::cont(thread, None);
                 while let Ok(status) = waitpid(thread, Some(WaitPidFlag::__WALL)) {
                     if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
                         break;
