@@ -38,6 +38,7 @@
 
 pub mod tables;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use backtrail_graph::Index;
@@ -183,6 +184,9 @@ pub struct Rebuild<'t, I> {
     /// Nodes since a witness was last consumed.
     quiet: u64,
     watch: Watch,
+    /// By height: the nodes that only follow from what was recorded, where all traces
+    /// are cut.
+    forced: Vec<(usize, BTreeSet<Node>)>,
 }
 
 /// Notices that the walk goes round without meeting a witness, which no run that
@@ -219,6 +223,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             live: traces.len(),
             quiet: 0,
             watch: Watch { node: tables.first_node(), height: 0, until: QUIET },
+            forced: Vec::new(),
             traces,
             stack: Vec::new(),
             landing_frames: Vec::new(),
@@ -389,6 +394,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
     #[inline]
     fn follow(&mut self, node: Node) -> Option<Node> {
         let row = self.tables.node(node);
+        let height = self.stack.len();
         self.quiet += 1;
         if self.quiet > QUIET && self.goes_round(node) {
             self.lose(node, None, Why::Endless);
@@ -443,7 +449,28 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
                 return None;
             }
         };
+        if self.live == 0 && self.is_forced_again((node, height), next) {
+            self.lose(node, None, Why::Endless);
+            return None;
+        }
         Some(next)
+    }
+
+    /// Whether the walk is at a node of the same activation again, where all traces are
+    /// cut: how often it went round is not known.
+    #[cold]
+    fn is_forced_again(&mut self, (node, height): (Node, usize), next: Node) -> bool {
+        if self.forced.is_empty() {
+            self.forced.push((height, BTreeSet::from([node])));
+        }
+        let height = self.stack.len();
+        while self.forced.last().is_some_and(|(it, _)| *it > height) {
+            self.forced.pop();
+        }
+        if self.forced.last().is_none_or(|(it, _)| *it < height) {
+            self.forced.push((height, BTreeSet::new()));
+        }
+        self.forced.last_mut().is_some_and(|(_, nodes)| !nodes.insert(next))
     }
 
     /// Whether the walk goes on where it seemed to have ended: behind a handler that
