@@ -112,14 +112,8 @@ fn each_thread_has_its_trace_and_does_what_it_would_alone() {
     let (code, output, told) = place.trace(&["-o", "direct", "./program", "--", "one", "3", "4"]);
     assert_eq!(code, Some(0), "{told}");
     let direct = place.threads("direct").remove(0).0;
-    for (runs, file) in [("1", "one"), ("3", "three")] {
-        let words = ["--runs", runs, "-o", file, "./program", "--", "threads", "3", "4"];
-        let (code, same, told) = place.trace(&words);
-        assert_eq!((code, &same), (Some(0), &output), "{told}");
-        assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
-    }
-    let threads = place.threads("one");
-    assert_eq!(threads, place.threads("three"));
+    let (threads, same) = traced_in_one_run_and_in_three(&place, &["threads", "3", "4"]);
+    assert_eq!(same, output);
     assert_eq!(threads.len(), 3);
     for (thread, is_unknown) in &threads[1..] {
         assert!(!is_unknown && thread.len() > 20);
@@ -138,16 +132,17 @@ fn each_thread_has_its_trace_and_does_what_it_would_alone() {
     assert!(!place.path("inside").exists());
 }
 
-/// The threads of `./program`, which both ways have to tell alike.
-fn traced_in_one_run_and_in_three(place: &Place) -> Vec<Thread> {
-    for (runs, file) in [("1", "one"), ("3", "three")] {
-        let (code, _, told) = place.trace(&["--runs", runs, "-o", file, "./program"]);
+/// The threads of `./program`, and what it prints, which both ways have to tell alike.
+fn traced_in_one_run_and_in_three(place: &Place, arguments: &[&str]) -> (Vec<Thread>, String) {
+    let [one, three] = [("1", "one"), ("3", "three")].map(|(runs, file)| {
+        let words = [&["--runs", runs, "-o", file, "./program", "--"], arguments].concat();
+        let (code, output, told) = place.trace(&words);
         assert_eq!(code, Some(0), "{told}");
         assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
-    }
-    let threads = place.threads("one");
-    assert_eq!(threads, place.threads("three"));
-    threads
+        (place.threads(file), output)
+    });
+    assert_eq!(one, three);
+    one
 }
 
 #[test]
@@ -155,7 +150,7 @@ fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
     let place = Place::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace");
     place.compile("program", &std::fs::read_to_string(format!("{folder}/thread_ends.c")).unwrap());
-    let threads = traced_in_one_run_and_in_three(&place);
+    let (threads, _) = traced_in_one_run_and_in_three(&place, &[]);
     let in_done = threads[1..].iter().map(|(thread, is_unknown)| {
         assert!(!is_unknown && thread[0].starts_with("\"work\""));
         let done = thread.iter().position(|it| it.starts_with("\"done\"")).unwrap();
@@ -180,7 +175,7 @@ fn threads_that_the_library_of_cxx_starts_have_traces() {
     let mut compiler = Command::new("g++");
     compiler.args(["-O1", "-pthread", source, "-o"]).arg(place.path("program"));
     assert!(compiler.status().unwrap().success());
-    let threads = traced_in_one_run_and_in_three(&place);
+    let (threads, _) = traced_in_one_run_and_in_three(&place, &[]);
     assert!(threads.len() == 7 && threads.iter().all(|(_, is_unknown)| !is_unknown));
 }
 
@@ -256,14 +251,8 @@ fn threads_of_rust_do_what_they_would_alone() {
         place.trace(&["-o", "direct", "./program", "--", "alone", "6", "27"]);
     assert_eq!(code, Some(0), "{told}");
     let direct = work(&place.threads("direct")[0]);
-    for (runs, file) in [("1", "one"), ("3", "three")] {
-        let words = ["--runs", runs, "-o", file, "./program", "--", "threads", "6", "27"];
-        let (code, same, told) = place.trace(&words);
-        assert_eq!((code, &same), (Some(0), &output), "{told}");
-        assert_eq!(numbers(&told, "stops "), numbers(&told, "predicted "));
-    }
-    let threads = place.threads("one");
-    assert_eq!(threads, place.threads("three"));
+    let (threads, same) = traced_in_one_run_and_in_three(&place, &["threads", "6", "27"]);
+    assert_eq!(same, output);
     assert!(threads.len() == 3 && threads.iter().all(|(_, is_unknown)| !is_unknown));
     assert!(work(&threads[0]).is_empty());
     let of_threads: Vec<Vec<String>> = threads[1..].iter().map(work).collect();

@@ -253,7 +253,7 @@ impl<'a> Descent<'a> {
             before.any(|(_, decoded)| entry.target < decoded.next)
         };
         let is_behind = |entry: &&Entry, set: &BTreeSet<u64>| {
-            set.range(entry.table + 1..).next().is_some_and(|&end| end <= entry.place)
+            set.range(entry.table.saturating_add(1)..).next().is_some_and(|&end| end <= entry.place)
         };
         for is_compared in [false, true] {
             let such = || {
