@@ -130,6 +130,30 @@ fn threads_have_traces_of_their_own() {
     assert_eq!(equal(&program, &SOME, &[]).threads.len(), 4);
 }
 
+/// They are in the trace, though all they do is to begin.
+#[test]
+fn threads_that_sleep_until_they_are_killed_have_traces() {
+    for level in ["-O0", "-O2"] {
+        let program = Program::c(&source("sleepers.c"), &[level, "-pthread"]);
+        let logged = trace(&program, &["--strategy", "log"], &[]).trace.unwrap();
+        assert_eq!(logged.threads.len(), 4, "{level}");
+        for options in SOME {
+            let found = trace(&program, options, &[]).trace.unwrap();
+            assert_eq!(found.threads.len(), 4, "{level} {options:?}");
+            assert_eq!(found.threads[0], logged.threads[0], "{level} {options:?}");
+            for (thread, wanted) in found.threads.iter().zip(&logged.threads).skip(1) {
+                // They may be killed before they get as far as is certain, or one block
+                // further than others.
+                let shared = thread.len().min(wanted.len());
+                assert!(shared > 0 && thread[..shared] == wanted[..shared], "{level} {options:?}");
+                assert!(thread.len() < 8, "{level} {options:?}: {}", thread.len());
+            }
+            let cut = found.unknown.iter().map(Option::is_some).collect::<Vec<_>>();
+            assert_eq!(cut, [false, true, true, true], "{level} {options:?}");
+        }
+    }
+}
+
 #[test]
 fn what_runs_behind_the_function_of_a_thread_is_in_its_trace() {
     for level in ["-O0", "-O2"] {

@@ -104,7 +104,7 @@ struct Flow {
 
 impl PathEvents {
     /// The paths of a routine with witnesses of `profile`; none if it has no code
-    /// to put probes into, or no witness but landings.
+    /// to put probes into, or no witness but those that are logged by themselves.
     pub(crate) fn new(
         places: &ProbePlaces<'_, '_>,
         routine: Routine,
@@ -119,8 +119,8 @@ impl PathEvents {
         let at: Vec<Option<Witness>> = nodes
             .iter()
             .map(|&node| {
-                let is_logged = icfg.nodes()[node].landing;
-                profile.witness(icfg.place_of_node(node)).filter(|_| !is_logged)
+                let is_alone = places.is_logged_alone(node);
+                profile.witness(icfg.place_of_node(node)).filter(|_| !is_alone)
             })
             .collect();
         let sink = Piece::new(nodes.len());

@@ -23,7 +23,8 @@
 //! to an end: the entries and returns of `main` and of functions that threads begin
 //! with, and calls that end the run; in a program that forks, of whose children nobody
 //! says how they ended, also the returns of what runs behind `main`. Threads are
-//! numbered by their first event, and so are in the same order in all runs.
+//! numbered by their first event, and so are in the same order in all runs. That they
+//! began is logged at once, also where whole paths are: one may sleep until it is killed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,6 +57,8 @@ pub struct ProbePlaces<'a, 'u> {
     graph: &'a ProgramGraph,
     /// By routine: the function, if it can have probes.
     functions: IndexMap<Routine, Option<(Object, Func, &'u Function)>>,
+    /// `main`, and what threads begin with; in order.
+    firsts: Vec<Routine>,
 }
 
 impl<'a, 'u> ProbePlaces<'a, 'u> {
@@ -66,7 +69,13 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             let unit = program.unit(object)?;
             left_out(unit, func).is_none().then(|| (object, func, &unit.functions[func]))
         };
-        Self { graph, functions: graph.functions.values().map(function).collect() }
+        let icfg = &graph.icfg;
+        let start = icfg.routines()[icfg.roots()[0]].entry;
+        let main = calls(icfg, start).filter(|&(_, back)| back != start);
+        let threads = icfg.roots()[1..].iter().copied();
+        let mut firsts: Vec<Routine> = main.map(|(callee, _)| callee).chain(threads).collect();
+        firsts.sort_unstable();
+        Self { graph, functions: graph.functions.values().map(function).collect(), firsts }
     }
 
     pub(crate) fn icfg(&self) -> &'a Icfg {
@@ -176,26 +185,18 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             }
         }
         let start = &icfg.routines()[icfg.roots()[0]];
-        let calls = |node: Node| {
-            icfg.ways_of(node).filter_map(move |way| match icfg.ways()[way].kind {
-                WayKind::Call { callee, back } => Some((callee, back)),
-                _ => None,
-            })
-        };
-        let main = calls(start.entry).filter(|&(_, back)| back != start.entry);
-        let begins = main.map(|(callee, _)| callee).chain(icfg.roots()[1..].iter().copied());
-        let begins: Vec<Routine> = begins.collect();
         // Behind these, a child or a thread may end, which nothing else tells.
         let may_end = !self.graph.turns.is_empty() || icfg.roots().len() > 1;
         let late = start.nodes.iter().filter(|&&node| may_end && node != start.entry);
-        let late = late.flat_map(|&node| calls(node)).map(|(callee, _)| callee);
-        for routine in begins.iter().copied().chain(late) {
+        let late = late.flat_map(|&node| calls(icfg, node)).map(|(callee, _)| callee);
+        for routine in self.firsts.iter().copied().chain(late) {
             let nodes = &icfg.routines()[routine].nodes;
             let ways = nodes.iter().flat_map(|&node| icfg.ways_of(node));
             let returns = ways.filter(|&way| icfg.ways()[way].kind == WayKind::Return);
             forced.extend(returns.map(|way| icfg.place_of_way(way)));
         }
-        forced.extend(begins.iter().map(|&it| icfg.place_of_node(icfg.routines()[it].entry)));
+        let entry = |routine: Routine| icfg.place_of_node(icfg.routines()[routine].entry);
+        forced.extend(self.firsts.iter().copied().map(entry));
         let turns = self.graph.turns.iter().filter(|&&turn| icfg.is_reachable(turn));
         forced.extend(turns.map(|&turn| icfg.place_of_node(turn)));
         forced.retain(|&place| self.code_place(place).is_some());
@@ -203,6 +204,13 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
         seeds.dedup();
         seeds.retain(|&place| observable(place));
         Costs::new(icfg, weights, observable, forced).with_seeds(seeds)
+    }
+
+    /// Whether a witness there is logged by itself, not with a path.
+    pub(crate) fn is_logged_alone(&self, node: Node) -> bool {
+        let data = &self.icfg().nodes()[node];
+        let is_entry = self.icfg().routines()[data.routine].entry == node;
+        data.landing || (is_entry && self.firsts.binary_search(&data.routine).is_ok())
     }
 
     /// Whether a node is needed where edges are observed: what no edge stands for.
@@ -263,11 +271,15 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             };
             let Some(at) = self.code_place(place) else { continue };
             let unit = units.entry(object).or_default();
-            let is_landing =
-                matches!(icfg.place(place), PlaceKind::Node(node) if icfg.nodes()[node].landing);
+            let node = match icfg.place(place) {
+                PlaceKind::Node(node) => Some(node),
+                PlaceKind::Way(_) => None,
+            };
+            let is_landing = node.is_some_and(|node| icfg.nodes()[node].landing);
+            let is_alone = node.is_some_and(|node| self.is_logged_alone(node));
             unit.places += 1;
             let probes = unit.probes.entry(func).or_default();
-            if is_landing || !paths.contains_key(&(object, func)) {
+            if is_alone || !paths.contains_key(&(object, func)) {
                 let kind = if is_landing { EventKind::Landing } else { EventKind::Witness };
                 probes.push((at, unit.witnesses.len() as u32, kind));
                 unit.witnesses.push(Witness::new(number));
@@ -300,6 +312,14 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
         }
         ProbePlan { units, are_numbered: false }
     }
+}
+
+/// What is called at the end of a node, and where it returns to.
+fn calls(icfg: &Icfg, node: Node) -> impl Iterator<Item = (Routine, Node)> {
+    icfg.ways_of(node).filter_map(move |way| match icfg.ways()[way].kind {
+        WayKind::Call { callee, back } => Some((callee, back)),
+        _ => None,
+    })
 }
 
 /// The block that an instruction is in.
