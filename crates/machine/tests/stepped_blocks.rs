@@ -120,6 +120,49 @@ fn code_of_gcc_and_clang_is_found_at_every_level() {
     }
 }
 
+const CONSTANTS: &str = r#"
+#include <string.h>
+static int twice(int it) { return it + it; }
+static int thrice(int it) { return it * 3; }
+static int square(int it) { return it * it; }
+static int (*const steps[])(int) = {twice, square, thrice};
+static const char *const names[] = {"two of them, added", "it times itself", "and three"};
+int main(int count, char **words) {
+  int sum = 0;
+  for (int i = 0; i < 3; i++)
+    sum = steps[(i + count) % 3](sum + (int)strlen(names[(i + count) % 3]));
+  return sum % 100;
+}
+"#;
+
+/// Some linkers put constants into the segment with the code: these are none, and what
+/// they point to is code that may be called.
+#[test]
+fn constants_beside_code_are_not_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("constants.c");
+    std::fs::write(&source, CONSTANTS).unwrap();
+    for (kind, code) in [("-pie", "-fPIE"), ("-no-pie", "-fno-pie")] {
+        let options = ["-O1", kind, code, "-s", "-Wl,-z,noseparate-code"];
+        let program = compile(folder.path(), "gcc", source.to_str().unwrap(), &options);
+        let expected = Command::new(&program).status().unwrap().code().unwrap();
+        let found = Code::of_file(&program).unwrap();
+        assert!(found.blocks.iter().all(|block| block.plain), "{kind}");
+        assert_eq!(step(&program, &[], None).ended, Ended::Exited(expected), "{kind}");
+        // Without section headers nobody says where they are, and none is missed.
+        let mut bytes = std::fs::read(&program).unwrap();
+        bytes[0x28..0x30].fill(0);
+        bytes[0x3c..0x40].fill(0);
+        std::fs::write(&program, bytes).unwrap();
+        let taken = |code: &Code| -> BTreeSet<u64> {
+            let taken = code.routines.iter().filter(|routine| routine.taken);
+            taken.map(|routine| code.blocks[routine.head].start).collect()
+        };
+        let undivided = taken(&Code::of_file(&program).unwrap());
+        assert!(taken(&found).len() > 3 && taken(&found).is_subset(&undivided), "{kind}");
+    }
+}
+
 #[test]
 fn tables_end_where_they_do_though_nothing_is_compared() {
     let folder = tempfile::tempdir().unwrap();

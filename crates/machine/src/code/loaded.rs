@@ -2,7 +2,8 @@
 //! what the dynamic linker will write into them.
 //!
 //! Read by program headers and the dynamic table, so that a file without section
-//! headers is no exception. Addresses are the file's own.
+//! headers is no exception. Where there are some, they say which part of an executable
+//! segment is code: linkers may put constants beside it. Addresses are the file's own.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,12 +34,22 @@ struct Segment {
     end: u64,
     bytes: Vec<u8>,
     executable: bool,
+    writable: bool,
+}
+
+impl Segment {
+    /// What the file has of it.
+    fn range(&self) -> Range<u64> {
+        self.start..self.end.min(self.start.saturating_add(self.bytes.len() as u64))
+    }
 }
 
 /// A file as it is loaded.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     segments: Vec<Segment>,
+    /// Where there is code, in order.
+    code: Vec<Range<u64>>,
     /// By address: words that are written at start.
     pub slots: BTreeMap<u64, Slot>,
     /// Where it begins to run; nothing for a library.
@@ -59,6 +70,36 @@ pub(crate) struct Loaded {
 
 /// The most words of an array or relocations of a table that are believed.
 const MOST: u64 = 1 << 24;
+
+/// Where there is code, in order: sections of code, or segments that have none or are
+/// not described.
+fn code_ranges(
+    file: &ElfFile64<'_, LE>,
+    segments: &[Segment],
+    entry: Option<u64>,
+) -> Vec<Range<u64>> {
+    let whole = segments.iter().filter(|it| it.executable).map(Segment::range);
+    let whole: Vec<Range<u64>> = whole.collect();
+    let of_code = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
+    let mut parts: Vec<Range<u64>> = Vec::new();
+    for section in file.sections() {
+        let object::SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
+        let (start, end) = (section.address(), section.address().saturating_add(section.size()));
+        let is_whole = whole.iter().any(|it| it.start <= start && end <= it.end);
+        if sh_flags & of_code == of_code && start < end && is_whole {
+            parts.push(start..end);
+        }
+    }
+    // Headers that are wrong about where the program begins are not believed.
+    let is_believed = |entry: u64| parts.iter().any(|it| it.contains(&entry));
+    let mut found = whole.clone();
+    if entry.is_none_or(is_believed) {
+        found.retain(|it| !parts.iter().any(|part| it.start <= part.start && part.end <= it.end));
+        found.extend(parts);
+    }
+    found.sort_unstable_by_key(|it| it.start);
+    found
+}
 
 impl Loaded {
     /// Reads a file: an executable, or a library.
@@ -84,16 +125,20 @@ impl Loaded {
                     let start = program.p_vaddr(LE);
                     let end = start.checked_add(program.p_memsz(LE));
                     let end = end.ok_or_else(|| Error::Corrupt("a segment wraps".to_owned()))?;
-                    let executable = program.p_flags(LE).0 & elf::PF_X.0 != 0;
-                    segments.push(Segment { start, end, bytes: data.to_vec(), executable });
+                    let flag = |flag: u32| program.p_flags(LE).0 & flag != 0;
+                    let (executable, writable) = (flag(elf::PF_X.0), flag(elf::PF_W.0));
+                    let bytes = data.to_vec();
+                    segments.push(Segment { start, end, bytes, executable, writable });
                 }
                 _ => {}
             }
         }
+        let entry = (!is_library).then(|| header.e_entry(LE));
         let mut loaded = Self {
+            code: code_ranges(&file, &segments, entry),
             segments,
             slots: BTreeMap::new(),
-            entry: (!is_library).then(|| header.e_entry(LE)),
+            entry,
             fixed: header.e_type(LE) == elf::ET_EXEC,
             interpreted,
             starters: Vec::new(),
@@ -128,8 +173,15 @@ impl Loaded {
 
     /// Whether there is code at an address.
     pub fn is_code(&self, address: u64) -> bool {
-        self.segment(address)
-            .is_some_and(|it| it.executable && address - it.start < it.bytes.len() as u64)
+        let behind = self.code.partition_point(|range| range.start <= address);
+        behind > 0 && address < self.code[behind - 1].end
+    }
+
+    /// Whether constants are known not to be where code is.
+    fn tells_constants(&self) -> bool {
+        let is_constant = |it: &Segment| !it.executable && !it.writable;
+        let is_divided = |it: &Segment| it.executable && !self.code.contains(&it.range());
+        self.segments.iter().any(|it| is_constant(it) || is_divided(it))
     }
 
     /// The bytes from an address to the end of what the file has there.
@@ -183,11 +235,14 @@ impl Loaded {
             })
             .collect();
         if self.fixed {
-            for segment in self.segments.iter().filter(|it| !it.executable) {
+            let tells = self.tells_constants();
+            for segment in &self.segments {
                 let skew = segment.start.wrapping_neg() as usize % 8;
                 let words = segment.bytes.get(skew..).unwrap_or_default().chunks_exact(8);
+                let places = (segment.start + skew as u64..).step_by(8);
+                let data = words.zip(places).filter(|&(_, it)| !(tells && self.is_code(it)));
                 found.extend(
-                    words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or([0; 8]))),
+                    data.map(|(word, _)| u64::from_le_bytes(word.try_into().unwrap_or([0; 8]))),
                 );
             }
         }
