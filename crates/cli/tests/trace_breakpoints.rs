@@ -81,3 +81,24 @@ fn the_programs_status_is_left_with_and_what_cannot_be_traced_is_said() {
     let (code, message) = trace(&["--strategy", "log", "/usr/bin/true"]);
     assert_eq!(code, Some(2), "{message}");
 }
+
+/// A breakpoint in one would be read as a part of it.
+#[test]
+fn constants_between_functions_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace/constants_in_code.c");
+    for options in [&["-O1"][..], &["-O1", "-s"], &["-O1", "-s", "-no-pie", "-fno-pie"]] {
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(folder.path()).args(options).args([source, "-o", "program"]);
+        assert!(gcc.status().unwrap().success(), "{options:?}");
+        let alone = Command::new(folder.path().join("program")).output().unwrap();
+        for runs in ["1", "3"] {
+            let words =
+                ["trace", "--witness", "breakpoint", "--runs", runs, "-o", "t", "./program"];
+            let traced = backtrail(folder.path(), &words);
+            let told = text(&traced.stderr);
+            assert_eq!(traced.status.code(), Some(0), "{options:?} {runs}: {told}");
+            assert_eq!(text(&traced.stdout), text(&alone.stdout), "{options:?} {runs}: {told}");
+        }
+    }
+}

@@ -21,6 +21,7 @@
 //! position. Such jumps are listed ([`Code::open_jumps`]). Whoever follows an
 //! execution will notice when the assumption does not hold.
 
+mod constants;
 mod decoded;
 mod descent;
 mod frames;
@@ -259,10 +260,16 @@ impl<'a> Finder<'a> {
         let frame = descent.frame_of(target);
         let is_function =
             self.loaded.symbols.contains_key(&target) || frame.is_some_and(|it| it.start == target);
-        if is_function || (frame.is_none() && !self.loaded.fixed) {
-            self.taken.insert(target);
-        } else if frame.is_some() && !descent.is_inside_an_instruction(target) {
+        if is_function || self.taken.contains(&target) || self.labels.contains(&target) {
+            self.taken.extend(is_function.then_some(target));
+        } else if descent.is_inside_an_instruction(target)
+            || constants::is_accessed(descent, target)
+        {
+            // Data, or a number that looks like an address.
+        } else if frame.is_some() {
             self.labels.insert(target);
+        } else if !self.loaded.fixed && constants::may_be_code(descent, target) {
+            self.taken.insert(target);
         }
     }
 
@@ -296,7 +303,7 @@ impl<'a> Finder<'a> {
         let mut are_led = false;
         loop {
             let before = (self.taken.len(), self.labels.len());
-            for target in descent.mentioned.clone() {
+            for target in descent.mentioned.keys().copied() {
                 self.add_pointer(&descent, target);
             }
             let is_new = (self.taken.len(), self.labels.len()) != before;

@@ -19,6 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::constants::named_memory;
 use super::decoded::{Flow, Goto, decode, flow, leaves_frames, stub};
 use super::frames::FrameRange;
 use super::jump_table;
@@ -115,8 +116,12 @@ pub(crate) struct Descent<'a> {
     new_leaders: Vec<u64>,
     /// Where computed jumps go to, by their address, as far as it is known.
     pub tables: BTreeMap<u64, Vec<u64>>,
-    /// Functions whose address code computes.
-    pub mentioned: BTreeSet<u64>,
+    /// Code whose address code computes, and where it does.
+    pub mentioned: BTreeMap<u64, Vec<u64>>,
+    /// What code names to read or write there.
+    pub accessed: BTreeSet<u64>,
+    /// What is called.
+    pub called: BTreeSet<u64>,
     pub stretches: BTreeMap<u64, Stretch>,
     waiting: Vec<u64>,
     runs: Vec<Run>,
@@ -144,7 +149,9 @@ impl<'a> Descent<'a> {
             leaders: BTreeSet::new(),
             new_leaders: Vec::new(),
             tables: BTreeMap::new(),
-            mentioned: BTreeSet::new(),
+            mentioned: BTreeMap::new(),
+            accessed: BTreeSet::new(),
+            called: BTreeSet::new(),
             stretches: BTreeMap::new(),
             waiting: Vec::new(),
             runs: Vec::new(),
@@ -430,12 +437,16 @@ impl<'a> Descent<'a> {
             let next = instruction.next_ip();
             match jump_table::constant(self.loaded, &instruction) {
                 Some(target) if self.loaded.is_code(target) => {
-                    self.mentioned.insert(target);
+                    self.mentioned.entry(target).or_default().push(address);
                 }
                 Some(data) => {
                     self.ends.mentioned.insert(data);
                 }
                 None => {}
+            }
+            self.accessed.extend(named_memory(&instruction).filter(|&it| self.loaded.is_code(it)));
+            if let Flow::Call(Goto::Code(target)) = flow {
+                self.called.insert(target);
             }
             self.decoded.insert(address, Decoded { next, flow: flow.clone(), run });
             if let Flow::Jump(Goto::Code(target))
