@@ -124,18 +124,23 @@ pub enum Why {
     Endless,
 }
 
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoWay => "no way agrees with what comes next",
+            Self::SeveralWays => "several ways agree with what comes next",
+            Self::NotNext => "a witness was passed that is not next",
+            Self::NoFrame => "a frame resumes that is not there",
+            Self::Endless => "a loop is not left and meets no witness",
+            Self::Rest => "the run ended and a partial trace goes on",
+        })
+    }
+}
+
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { position, node, routine, profile, found, why } = self;
-        write!(f, "at {node} of {routine}, {position} nodes from the start, ")?;
-        match why {
-            Why::NoWay => write!(f, "no way agrees with what comes next")?,
-            Why::SeveralWays => write!(f, "several ways agree with what comes next")?,
-            Why::NotNext => write!(f, "a witness was passed that is not next")?,
-            Why::NoFrame => write!(f, "a frame resumes that is not there")?,
-            Why::Endless => write!(f, "a loop is not left and meets no witness")?,
-            Why::Rest => write!(f, "the run ended and a partial trace goes on")?,
-        }
+        write!(f, "at {node} of {routine}, {position} nodes from the start, {why}")?;
         match (profile, found) {
             (Some(profile), Some(found)) => write!(f, " (partial trace {profile} has {found})"),
             (Some(profile), None) => write!(f, " (partial trace {profile} is at its end)"),

@@ -27,10 +27,10 @@ use backtrail_machine::code::Code;
 use backtrail_machine::tracee::Ended;
 use backtrail_trace::distribution::Profile;
 use backtrail_trace::file::{self, Step};
-use backtrail_trace::icfg::{Node, Role, Routine};
+use backtrail_trace::icfg::{Node, PlaceKind, Role, Routine};
 use backtrail_trace::machine_graph::MachineGraph;
 use backtrail_trace::planning::{self, Plan};
-use backtrail_trace::rebuild::{Outcome, Rebuild, Tables};
+use backtrail_trace::rebuild::{Divergence, Outcome, Rebuild, Tables};
 
 use super::{begin_file, finish_file};
 use crate::args::copies::{Engine, Running};
@@ -228,7 +228,7 @@ fn rebuild(
         }
         writer.begin_thread(process, number)?;
         let mut rebuild = Rebuild::new(&tables, root, traces);
-        blocks += write_thread(&mut rebuild, &mut writer, code, graph)?;
+        blocks += write_thread(&mut rebuild, &mut writer, code, graph, plan)?;
         let ending = match rebuild.outcome() {
             Some(Outcome::Unknown(node)) => {
                 let place = describe(node, code, graph);
@@ -271,14 +271,19 @@ fn write_thread(
     writer: &mut file::Writer<WholeFile>,
     code: &Code,
     graph: &MachineGraph,
+    plan: &Plan,
 ) -> anyhow::Result<u64> {
+    let explain = |error, before| match error {
+        backtrail_trace::Error::Diverged(it) => explain_divergence(&it, before, code, graph, plan),
+        other => other.into(),
+    };
     let mut last: Option<(Node, usize)> = None;
     let mut block_before = None;
     let mut blocks = 0;
     // Below what is executed first there may be who started the thread.
     let mut below = None;
     while let Some(node) = rebuild.next() {
-        let node = node.map_err(|error| explain_divergence(error, block_before, code, graph))?;
+        let node = node.map_err(|error| explain(error, block_before))?;
         let depth = rebuild.depth();
         let data = &graph.icfg.nodes()[node];
         if let Role::Block(block) = data.role {
@@ -316,24 +321,32 @@ fn describe(node: Node, code: &Code, graph: &MachineGraph) -> String {
     }
 }
 
-/// Why runs do not fit together, with the last block that they agree about.
+/// Why runs do not fit together: the last block that they agree about, and what comes next.
 fn explain_divergence(
-    error: backtrail_trace::Error,
+    divergence: &Divergence,
     before: Option<Node>,
     code: &Code,
     graph: &MachineGraph,
+    plan: &Plan,
 ) -> anyhow::Error {
-    match error {
-        backtrail_trace::Error::Diverged(divergence) => {
-            let place = describe(before.unwrap_or(divergence.node), code, graph);
-            let blocks = divergence.position;
-            anyhow::anyhow!(Diverged(format!(
-                "the runs diverged after {blocks} places, the last of them {place} ({divergence}): \
-                 the program does not do the same in every run, or jumps where its code does not tell"
-            )))
-        }
-        other => other.into(),
-    }
+    let last = describe(before.unwrap_or(divergence.node), code, graph);
+    let next = divergence.profile.map(|profile| {
+        let places = plan.profiles[profile as usize].places();
+        let place = divergence.found.map(|found| graph.icfg.place(places[found.position()]));
+        let next = match place {
+            Some(PlaceKind::Node(node)) => describe(node, code, graph),
+            Some(PlaceKind::Way(_)) => "the end of the run in a call".to_owned(),
+            None => "its end".to_owned(),
+        };
+        format!("; run {} has {next} next", profile + 1)
+    });
+    anyhow::anyhow!(Diverged(format!(
+        "the runs diverged after {} places, the last of them {last}{}: {}; the program does not do \
+         the same in every run, or jumps where its code does not tell",
+        divergence.position,
+        next.unwrap_or_default(),
+        divergence.why
+    )))
 }
 
 /// The path of a job on the command line of a copy.
