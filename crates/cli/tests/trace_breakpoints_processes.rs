@@ -211,6 +211,65 @@ fn threads_that_sleep_do_not_keep_a_program_from_its_end() {
     assert!(threads[1..].iter().all(|(blocks, is_unknown)| *is_unknown && blocks.len() < 10));
 }
 
+fn fixture(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/trace/");
+    std::fs::read_to_string(format!("{folder}{name}")).unwrap()
+}
+
+/// The steps of a thread that are not those of a function, and how many these are of
+/// each of its blocks.
+fn without(thread: &Thread, function: &str) -> (Vec<String>, Vec<usize>) {
+    let name = format!("\"{function}\" ");
+    let (own, others): (Vec<String>, _) =
+        thread.0.iter().cloned().partition(|step| step.starts_with(&name));
+    let blocks: BTreeSet<&String> = own.iter().collect();
+    let counts = blocks.iter().map(|block| own.iter().filter(|it| it == block).count());
+    (others, counts.collect())
+}
+
+#[test]
+fn handlers_that_interrupt_a_run_anywhere_are_in_its_trace() {
+    let place = Place::new();
+    place.compile("program", &fixture("ticks.c"));
+    let (code, output, told) = place.trace(&["-o", "still", "./program", "--", "0"]);
+    assert_eq!((code, output.as_str()), (Some(0), "0 0\n"), "{told}");
+    let still = place.threads("still").remove(0);
+    let mut most = 0;
+    for between in ["20000", "3000", "700"] {
+        let (code, output, told) = place.trace(&["-o", "ticked", "./program", "--", between]);
+        assert_eq!(code, Some(0), "{told}");
+        let numbers: Vec<usize> = output.split_whitespace().map(|it| it.parse().unwrap()).collect();
+        let [ticks, odd] = numbers[..] else { panic!("{output}") };
+        let ticked = place.threads("ticked").remove(0);
+        let (others, counts) = without(&ticked, "tick");
+        assert_eq!(others.len(), still.0.len(), "{between}");
+        assert!(others == still.0 && !ticked.1, "{between}");
+        let expected: BTreeSet<usize> = [ticks, odd].into_iter().filter(|&it| it > 0).collect();
+        assert_eq!(counts.into_iter().collect::<BTreeSet<usize>>(), expected, "{between}");
+        most = most.max(ticks);
+    }
+    assert!(most > 3, "{most}");
+}
+
+/// They happen at the same places in every run.
+#[test]
+fn handlers_of_faults_are_in_the_trace_of_one_run_and_of_several() {
+    let place = Place::new();
+    place.compile("program", &fixture("traps.c"));
+    for (words, printed, handled) in [(&[][..], "318 12 38\n", 12), (&["x"], "1106 9 27\n", 9)] {
+        let mut found = Vec::new();
+        for runs in ["1", "2"] {
+            let options = ["--runs", runs, "-o", "trace", "./program", "--"];
+            let (code, output, told) = place.trace(&[&options[..], words].concat());
+            assert_eq!((code, output.as_str()), (Some(0), printed), "{told}");
+            let (others, counts) = without(&place.threads("trace").remove(0), "allow");
+            assert_eq!(counts.iter().max(), Some(&handled), "{runs}: {words:?}");
+            found.push((others, counts));
+        }
+        assert!(found[0] == found[1], "{words:?}");
+    }
+}
+
 const RUST: &str = r#"
 #[no_mangle]
 #[inline(never)]

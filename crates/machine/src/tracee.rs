@@ -15,6 +15,7 @@ pub mod breakpoints;
 mod children;
 mod displaced;
 mod frames;
+mod handlers;
 mod in_process;
 pub mod launch;
 mod layout;

@@ -23,7 +23,9 @@
 //!
 //! A program that can start threads has a second root, which calls those whose address is
 //! taken: one of them is what a thread begins with, and others, when that has returned,
-//! are destructors of the thread's own data ([`MachineGraph::thread_root`]).
+//! are destructors of the thread's own data ([`MachineGraph::thread_root`]). So has one that
+//! can handle signals: a handler that runs where nothing is called is not called back by a
+//! hub, and what follows its return is not what follows one ([`Recorder`]).
 //!
 //! Breakpoints can be at the first instruction of a block that no other overlaps
 //! ([`Code`] knows). Heads of routines whose address is taken always have one: a
@@ -62,6 +64,7 @@ pub struct MachineGraph {
     always: Vec<Node>,
     observable: Vec<bool>,
     thread_root: Option<Routine>,
+    is_interruptible: bool,
 }
 
 /// Whether a function of a library returns a second time.
@@ -78,6 +81,23 @@ fn starts_threads(code: &Code) -> bool {
                 || name.starts_with("_ZNSt6thread15_M_start_thread")
                 || name.starts_with("GOMP_parallel")
                 || name.starts_with("__kmpc_fork")
+        }
+        _ => false,
+    };
+    code.blocks.iter().any(|block| match &block.exit {
+        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlockOrTail(_, callee) => name(callee),
+        _ => false,
+    })
+}
+
+/// Whether the code asks a library, or the kernel, to have signals handled.
+fn handles_signals(code: &Code) -> bool {
+    let name = |callee: &Callee| match callee {
+        Callee::External(name) => {
+            let name = name.split('@').next().unwrap_or(name);
+            name == KERNEL
+                || matches!(name, "signal" | "sigaction" | "sigset" | "sigvec" | "ssignal")
+                || matches!(name, "bsd_signal" | "sysv_signal" | "__sysv_signal")
         }
         _ => false,
     };
@@ -160,7 +180,8 @@ impl MachineGraph {
             taken.iter().for_each(|&routine| builder.way(node, WayKind::Tail(routine)));
         }
         builder.root(Routine::new(code.entry));
-        let thread_root = anyone.filter(|_| starts_threads(code)).map(|anyone| {
+        let (has_threads, has_handlers) = (starts_threads(code), handles_signals(code));
+        let root = anyone.filter(|_| has_threads || has_handlers).map(|anyone| {
             let root = builder.routine();
             let hub = builder.node(root, Role::Hub);
             builder.way(hub, WayKind::Call { callee: anyone, back: hub });
@@ -195,7 +216,9 @@ impl MachineGraph {
         if let Some(&landing) = icfg.landings().iter().find(|it| !observable[it.position()]) {
             return Err(Error::Graph(format!("code overlaps at a landing, {landing}")));
         }
-        Ok(Self { icfg, nodes, hubs, always, observable, thread_root })
+        let thread_root = root.filter(|_| has_threads);
+        let is_interruptible = root.is_some();
+        Ok(Self { icfg, nodes, hubs, always, observable, thread_root, is_interruptible })
     }
 
     /// What can be observed with breakpoints, and how often it is passed.
@@ -243,6 +266,12 @@ impl MachineGraph {
     pub fn end_of(&self, block: usize) -> Option<Way> {
         let hub = *self.hubs.get(&block)?;
         self.icfg.ways_of(hub).find(|&way| self.icfg.ways()[way].kind == WayKind::End)
+    }
+
+    /// Whether what happens unseen in a call that this block ends with may call back.
+    fn may_call_back(&self, block: usize) -> bool {
+        let is_call = |way: Way| matches!(self.icfg.ways()[way].kind, WayKind::Call { .. });
+        self.hubs.get(&block).is_some_and(|&hub| self.icfg.ways_of(hub).any(is_call))
     }
 
     /// What calls all that a thread runs, if the program can start any.

@@ -23,7 +23,10 @@
 //! where it was. So a handler stands before the witness that followed it, and
 //! somewhere among what was executed between the witnesses around it. If it does not return
 //! but jumps, nothing tells what the activation that it interrupted had done since
-//! its last witness: [`Rebuild::left_untold`] counts these.
+//! its last witness: [`Rebuild::left_untold`] counts these. That a handler returns is a
+//! witness in every profile, or an event of its own ([`Event::resume`]), which every way
+//! agrees with on which a root may return unseen; where there are such events, each
+//! handler that returns has one ([`Rebuild::with_resumes`]).
 //!
 //! **What has to be connected.** A partial trace is an iterator of [`Event`]s:
 //! the position of a witness in its profile, with the frame's depth where the
@@ -48,7 +51,7 @@ pub use tables::Tables;
 use crate::Error;
 use crate::distribution::Witness;
 use crate::icfg::{Node, Routine};
-use tables::{Action, CUT, END, INTERRUPT, INTERRUPTED, NO_NODE};
+use tables::{Action, CUT, END, INTERRUPT, INTERRUPTED, NO_NODE, RESUME};
 
 /// A witness that was passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +63,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// The handler that was called last returned.
+    pub fn resume() -> Self {
+        Self { witness: Witness::new(RESUME as usize), depth: 0 }
+    }
+
     /// The kernel called this routine, as the handler of a signal.
     pub fn interrupt(handler: Routine) -> Self {
         Self { witness: Witness::new(INTERRUPT as usize), depth: handler.position() as u32 }
@@ -181,6 +189,8 @@ pub struct Rebuild<'t, I> {
     left_untold: u64,
     /// Where the walk goes on behind a handler.
     resumes: Option<State>,
+    /// Whether traces tell where handlers return.
+    has_resumes: bool,
     state: State,
     error: Option<Error>,
     position: u64,
@@ -235,6 +245,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             interrupted: Vec::new(),
             left_untold: 0,
             resumes: None,
+            has_resumes: false,
             state: State::Start(tables.entry(root)),
             error: None,
             position: 0,
@@ -252,6 +263,13 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
     #[must_use]
     pub fn going_on_at(mut self, behind: Node) -> Self {
         self.stack[0] = behind.position() as u32;
+        self
+    }
+
+    /// In these traces each handler that returns has an [`Event::resume`].
+    #[must_use]
+    pub fn with_resumes(mut self) -> Self {
+        self.has_resumes = true;
         self
     }
 
@@ -316,7 +334,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             node,
             routine: self.tables.routine(node),
             profile: profile.map(|profile| profile as u32),
-            found: found.filter(|&found| (found.position() as u32) < INTERRUPT),
+            found: found.filter(|&found| (found.position() as u32) < RESUME),
             why,
         }));
         self.state = State::Ended(Outcome::Unknown(node));
@@ -433,20 +451,16 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
                 Node::new(row.target as usize)
             }
             Action::Return => {
-                if self.stack.last().is_none_or(|&back| back == NO_NODE) {
-                    self.end(node);
+                let back = self.stack.last().copied().unwrap_or(NO_NODE);
+                if back >= INTERRUPTED {
+                    self.return_to_nobody(node, row.pops_landing);
                     return None;
                 }
                 if row.pops_landing {
                     self.landing_frames.pop();
                 }
-                match self.stack.pop() {
-                    Some(back) if back != INTERRUPTED => Node::new(back as usize),
-                    _ => {
-                        self.resumes = self.interrupted.pop().map(|(_, state)| state);
-                        return None;
-                    }
-                }
+                self.stack.pop();
+                Node::new(back as usize)
             }
             Action::Leave => self.leave(node)?,
             Action::End => {
@@ -459,6 +473,31 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             return None;
         }
         Some(next)
+    }
+
+    /// The root returns at `node`, or a handler, which goes on where it interrupted.
+    #[cold]
+    fn return_to_nobody(&mut self, node: Node, pops_landing: bool) {
+        if self.stack.last() != Some(&INTERRUPTED) {
+            return self.end(node);
+        }
+        let is_told = |profile: usize| self.heads[profile].witness.position() as u32 == RESUME;
+        if self.has_resumes {
+            let others: Vec<usize> = (0..self.heads.len()).filter(|&it| !is_told(it)).collect();
+            if others.into_iter().any(|profile| !self.is_cut_at(node, profile)) {
+                return;
+            }
+            for profile in 0..self.heads.len() {
+                if self.heads[profile].witness.position() as u32 == RESUME {
+                    self.advance(profile);
+                }
+            }
+        }
+        if pops_landing {
+            self.landing_frames.pop();
+        }
+        self.stack.pop();
+        self.resumes = self.interrupted.pop().map(|(_, state)| state);
     }
 
     /// Whether the walk is at a node of the same activation again, where all traces are

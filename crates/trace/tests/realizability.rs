@@ -7,7 +7,7 @@ use backtrail_graph::Index;
 use backtrail_trace::distribution::Profile;
 use backtrail_trace::icfg::{Builder, Icfg, Node, Place, Role, WayKind};
 use backtrail_trace::realizability::Analysis;
-use backtrail_trace::rebuild::{Ending, Event, Outcome, Tables};
+use backtrail_trace::rebuild::{Ending, Event, Outcome, Rebuild, Tables};
 use fastrand::Rng;
 use random_icfg::{
     Features, Size, check_rebuilt, executions, graph, graph_count, has_twins, loop_free_standing,
@@ -210,6 +210,16 @@ fn a_walk_that_goes_round_unseen_stops_wherever_it_is_watched() {
 /// A loop around an if, and a handler with an if, which may interrupt it anywhere.
 #[test]
 fn handlers_run_between_witnesses_and_in_each_other() {
+    handlers_run(false);
+}
+
+/// The same where no witness tells that one returns.
+#[test]
+fn handlers_run_that_are_told_to_return() {
+    handlers_run(true);
+}
+
+fn handlers_run(has_resumes: bool) {
     let mut builder = Builder::new();
     let (main, handler) = (builder.routine(), builder.routine());
     let nodes: Vec<Node> = (0..7).map(|it| builder.node(main, Role::Block(it))).collect();
@@ -227,11 +237,22 @@ fn handlers_run_between_witnesses_and_in_each_other() {
     let icfg = builder.build().unwrap();
     let returns = icfg.ways_of(own[3]).next().unwrap();
     let places = [nodes[3], nodes[4], own[0], own[1]].map(|node| icfg.place_of_node(node));
-    let profile = Profile::new(&icfg, places.into_iter().chain([icfg.place_of_way(returns)]));
+    let at_return = (!has_resumes).then(|| icfg.place_of_way(returns));
+    let profile = Profile::new(&icfg, places.into_iter().chain(at_return));
     let profiles = [profile];
     let tables = Tables::new(&icfg, &profiles).unwrap();
     let witness = |place: Place| Event { witness: profiles[0].witness(place).unwrap(), depth: 0 };
     let at = |node: Node| witness(icfg.place_of_node(node));
+    let returned = at_return.map_or_else(Event::resume, witness);
+    let rebuild = |tables: &Tables, traces: &[Vec<Event>]| {
+        let traces = traces.iter().map(|it| (it.iter().copied(), Ending::Whole));
+        let mut rebuild = Rebuild::new(tables, main, traces);
+        if has_resumes {
+            rebuild = rebuild.with_resumes();
+        }
+        let found: Result<Vec<Node>, _> = rebuild.by_ref().collect();
+        (found, rebuild.outcome())
+    };
 
     let mut rng = Rng::with_seed(1);
     for execution in &executions(&icfg, 20, 300) {
@@ -246,14 +267,15 @@ fn handlers_run_between_witnesses_and_in_each_other() {
             let depth = 1 + if begins { around - 1 } else { around };
             let mut call = vec![Event::interrupt(handler), at(own[0])];
             call.extend(rng.bool().then(|| at(own[1])));
-            call.push(witness(icfg.place_of_way(returns)));
+            call.push(returned);
             handled += 1;
             deepest = deepest.max(depth);
             depths.splice(place..place, vec![depth; call.len()]);
             events.splice(place..place, call);
         }
-        let (found, outcome) = rebuild(&tables, &icfg, &[events.clone()], Ending::Whole);
-        assert!(matches!(outcome, Ok(Outcome::Whole)), "{outcome:?} {events:?}");
+        let (found, outcome) = rebuild(&tables, std::slice::from_ref(&events));
+        let found = found.unwrap_or_else(|error| panic!("{error} {events:?}"));
+        assert!(matches!(outcome, Some(Outcome::Whole)), "{outcome:?} {events:?}");
         let is_own = |node: &Node| own.contains(node);
         let others: Vec<Node> = found.iter().copied().filter(|it| !is_own(it)).collect();
         assert_eq!(others, execution.nodes, "{events:?}");
@@ -266,12 +288,16 @@ fn handlers_run_between_witnesses_and_in_each_other() {
     // A handler that one run had and the other had not is a difference.
     let plain = executions(&icfg, 20, 1)[0].partial_trace(&icfg, &profiles[0]);
     let mut other = plain.clone();
-    other
-        .splice(0..0, [Event::interrupt(handler), at(own[0]), witness(icfg.place_of_way(returns))]);
+    other.splice(0..0, [Event::interrupt(handler), at(own[0]), returned]);
     let both = [profiles[0].clone(), profiles[0].clone()];
     let tables = Tables::new(&icfg, &both).unwrap();
-    let (_, outcome) = rebuild(&tables, &icfg, &[other.clone(), plain.clone()], Ending::Whole);
-    assert!(outcome.is_err(), "{outcome:?}");
-    let (_, outcome) = rebuild(&tables, &icfg, &[other.clone(), other], Ending::Whole);
-    assert!(matches!(outcome, Ok(Outcome::Whole)), "{outcome:?}");
+    let (found, _) = rebuild(&tables, &[other.clone(), plain.clone()]);
+    assert!(found.is_err(), "{found:?}");
+    // One that only one of them saw return, too.
+    let mut endless = other.clone();
+    endless.remove(2);
+    let (found, _) = rebuild(&tables, &[other.clone(), endless]);
+    assert!(found.is_err(), "{found:?}");
+    let (found, outcome) = rebuild(&tables, &[other.clone(), other]);
+    assert!(found.is_ok() && matches!(outcome, Some(Outcome::Whole)), "{found:?} {outcome:?}");
 }

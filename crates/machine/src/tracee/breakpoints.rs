@@ -5,7 +5,8 @@
 //! program goes on. Breakpoints stay where they are.
 //!
 //! Where frames were left and one resumes, and where a thread ends, the stack is
-//! unwound: these are the *landings* and the end.
+//! unwound: these are the *landings* and the end. So it is where a handler of a signal
+//! begins ([`super::handlers`]).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,6 +15,7 @@ use nix::sys::wait::WaitStatus;
 
 use super::children::{self, Change};
 use super::frames::{self, Frames};
+use super::handlers::Handlers;
 use super::scratch::SLOT;
 use super::threads::Threads;
 use super::{Ended, Tracee, displaced};
@@ -37,6 +39,20 @@ pub enum Stop<'a> {
     Begins(usize),
     /// At the breakpoint of this number.
     At(usize),
+    /// The kernel called the function whose breakpoint comes next, as the handler of a
+    /// signal.
+    Handles {
+        /// The number of that breakpoint.
+        number: usize,
+        /// Whether the thread was in code that is seen, and not in a stub.
+        within: bool,
+        /// If it was not: frames as below.
+        frames: &'a [u64],
+        /// The handler's frame.
+        frame: u64,
+    },
+    /// The handler with this frame returned.
+    Resumes(u64),
     /// At a landing: its number, and the places of frames, innermost first. Frames
     /// elsewhere are left out.
     Landing(usize, &'a [u64]),
@@ -73,6 +89,7 @@ impl Breakpoints<'_> {
         let mut threads = Threads::new(tracee.pid);
         // Threads that are about to end, or to become another program: their frames.
         let mut leaving: HashMap<usize, Vec<u64>> = HashMap::new();
+        let mut handlers = Handlers::new(self);
         let mut called_last = 0;
         let mut stops = 0;
         let (mut stopped, mut deliver) = (Some(tracee.pid), None);
@@ -100,12 +117,25 @@ impl Breakpoints<'_> {
                             found.map(|found| leaving.insert(thread, found));
                             children::pass(tracee, pid, address, &placed.bytes)
                                 .map_err(|error| tracee.failed(error))?;
+                        } else if let Some(frame) = handlers.returned(tracee, pid, address)? {
+                            visit(thread, Stop::Resumes(frame))?;
                         } else {
+                            handlers.expect(pid, Signal::SIGTRAP);
                             deliver = Some(Signal::SIGTRAP);
                         }
                         continue;
                     };
                     stops += 1;
+                    if handlers.may_begin(pid, number)
+                        && let Some(frame) = handlers.begins(tracee, pid, &mut placed.bytes)?
+                    {
+                        let within = handlers.was_within(tracee, self.code);
+                        let frames: &[u64] = match within {
+                            true => &[],
+                            false => frames.of(tracee, handlers.interrupted())?,
+                        };
+                        visit(thread, Stop::Handles { number, within, frames, frame })?;
+                    }
                     if !leaving.is_empty() {
                         leaving.remove(&thread);
                     }
@@ -119,7 +149,10 @@ impl Breakpoints<'_> {
                     }
                     threads.set_program_counter(tracee, pid, placed.slots[number])?;
                 }
-                WaitStatus::Stopped(_, signal) => deliver = Some(signal),
+                WaitStatus::Stopped(_, signal) => {
+                    handlers.expect(pid, signal);
+                    deliver = Some(signal);
+                }
                 WaitStatus::Exited(..) | WaitStatus::Signaled(..) if pid != tracee.pid => {
                     threads.forget(pid);
                     stopped = None;

@@ -39,6 +39,11 @@ impl Tracee {
         self.scratch.get(module).map_or(0, |it| it.0)
     }
 
+    /// Whether instructions are run there that have a breakpoint.
+    pub(super) fn is_in_scratch(&self, address: u64) -> bool {
+        self.scratch.iter().any(|&(at, size)| (at..at + size).contains(&address))
+    }
+
     /// Where the handler's code goes: behind the slots of the executable.
     pub(super) fn agent_place(&self) -> u64 {
         self.scratch.first().map_or(0, |&(at, size)| at + size - AGENT)

@@ -1,10 +1,16 @@
 //! From the stops of a run to a partial trace.
+//!
+//! A handler of a signal that arrived during a call which may call back is such a
+//! callback. Where else it arrived, that it runs and that it returns are events of their
+//! own ([`crate::rebuild`]).
 
+use backtrail_graph::Index as _;
 use backtrail_machine::code::Code;
 use backtrail_machine::tracee::breakpoints::Stop;
 
 use super::MachineGraph;
 use crate::distribution::{Profile, Witness};
+use crate::icfg::Routine;
 use crate::rebuild::Event;
 
 /// What a stop tells.
@@ -74,6 +80,18 @@ impl<'a> Recorder<'a> {
                 witness: self.witnesses[number],
                 depth: self.depth(frames),
             }),
+            Stop::Handles { number, within, frames, .. } => {
+                let calls =
+                    frames.first().and_then(|it| self.code.block_around(it.wrapping_sub(1)));
+                let is_callback = !within && calls.is_some_and(|it| self.graph.may_call_back(it));
+                match self.graph.is_interruptible && !is_callback {
+                    true => Recorded::Event(Event::interrupt(Routine::new(
+                        self.code.blocks[self.blocks[number]].routine,
+                    ))),
+                    false => Recorded::Nothing,
+                }
+            }
+            Stop::Resumes(_) => Recorded::Event(Event::resume()),
             Stop::Begins(_) => Recorded::Nothing,
             // Back with who started the thread.
             Stop::Ending([]) if thread != 0 => Recorded::End(None),

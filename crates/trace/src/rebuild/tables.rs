@@ -23,6 +23,8 @@ pub(super) const END: u32 = u32::MAX;
 pub(super) const CUT: u32 = u32::MAX - 1;
 /// In the place of a witness: a handler was called here.
 pub(super) const INTERRUPT: u32 = u32::MAX - 2;
+/// In the place of a witness: the handler that was called last returned here.
+pub(super) const RESUME: u32 = u32::MAX - 3;
 /// Where the root returns to.
 pub(super) const NO_NODE: u32 = u32::MAX;
 /// Where handlers return to: what they interrupted.
@@ -254,7 +256,8 @@ impl Tables {
         let firsts = &self.firsts[profile];
         match head {
             CUT => true,
-            END => firsts.can_end(way),
+            // A handler is a root, too.
+            END | RESUME => firsts.can_end(way),
             INTERRUPT => false,
             witness => firsts.contains(way, Witness::new(witness as usize)),
         }

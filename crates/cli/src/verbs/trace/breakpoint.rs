@@ -227,7 +227,7 @@ fn rebuild(
             traces.push((events, summary.threads[thread].ending()));
         }
         writer.begin_thread(process, number)?;
-        let mut rebuild = Rebuild::new(&tables, root, traces);
+        let mut rebuild = Rebuild::new(&tables, root, traces).with_resumes();
         blocks += write_thread(&mut rebuild, &mut writer, code, graph, plan)?;
         let ending = match rebuild.outcome() {
             Some(Outcome::Unknown(node)) => {
@@ -336,7 +336,7 @@ fn explain_divergence(
         let next = match place {
             Some(PlaceKind::Node(node)) => describe(node, code, graph),
             Some(PlaceKind::Way(_)) => "the end of the run in a call".to_owned(),
-            None => "its end".to_owned(),
+            None => "its end, or a handler of a signal,".to_owned(),
         };
         format!("; run {} has {next} next", profile + 1)
     });

@@ -4,6 +4,7 @@
 //! name of a file that says what to do, a [`Job`]. It leaves what was recorded in the
 //! folder for records, and then ends as the program did.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ pub fn trace(
     };
     let mut tracee = launch.start(code)?;
     let process = tracee.id();
-    let mut record = Record { partial, threads: Vec::new() };
+    let mut record = Record { partial, threads: Vec::new(), handlers: HashMap::new() };
     record.begin(Vec::new())?;
     let mut unwritten = None;
     let visit = |thread: usize, stop: Stop<'_>| {
@@ -134,6 +135,8 @@ pub fn trace(
 struct Record<'a> {
     partial: &'a Partial,
     threads: Vec<(EventWriter, ThreadSummary)>,
+    /// By thread: the frames of handlers that run, and whether that was an event.
+    handlers: HashMap<usize, Vec<(u64, bool)>>,
 }
 
 impl Record<'_> {
@@ -145,6 +148,19 @@ impl Record<'_> {
 
     #[inline]
     fn push(&mut self, thread: usize, stop: &Stop<'_>, recorded: Recorded) -> Result<(), Error> {
+        if let Stop::Handles { frame, .. } = *stop {
+            let handlers = self.handlers.entry(thread).or_default();
+            handlers.push((frame, recorded != Recorded::Nothing));
+        }
+        if let Stop::Resumes(frame) = *stop {
+            let handlers = self.handlers.entry(thread).or_default();
+            // Those above it were left by a jump.
+            let found = handlers.iter().rposition(|it| it.0 == frame);
+            let returned = found.and_then(|at| handlers.drain(at..).next());
+            if !returned.is_some_and(|(_, is_event)| is_event) {
+                return Ok(());
+            }
+        }
         if let Stop::Begins(parent) = *stop {
             let Some((_, parent)) = self.threads.get_mut(parent) else { return Ok(()) };
             let line = [&parent.line[..], &[parent.children]].concat();

@@ -1,6 +1,6 @@
 //! A partial trace on disk: for each thread the numbers of witnesses as they were
-//! passed, four bytes each, with the depth behind those that are landings; and how the
-//! run went.
+//! passed, four bytes each, with the depth behind those that are landings, and where
+//! handlers were called and returned; and how the run went.
 //!
 //! Threads of different runs are the same if they have the same *line*: which child
 //! of which child of the first they are.
@@ -180,11 +180,11 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Another event; `has_depth` if it is a landing.
-    pub fn push(&mut self, event: Event, has_depth: bool) -> Result<(), Error> {
+    /// Another event.
+    pub fn push(&mut self, event: Event, is_landing: bool) -> Result<(), Error> {
         let mut write = |number: u32| self.file.write_all(&number.to_le_bytes());
         let mut written = write(event.witness.position() as u32);
-        if has_depth {
+        if is_landing || event.interrupted_by().is_some() {
             written = written.and_then(|()| write(event.depth));
         }
         written.map_err(Error::write(&self.path))
@@ -194,6 +194,12 @@ impl EventWriter {
     pub fn finish(mut self) -> Result<(), Error> {
         self.file.flush().map_err(Error::write(&self.path))
     }
+}
+
+/// Whether a number says that a handler was called: its routine follows.
+fn is_interrupt(number: u32) -> bool {
+    let event = Event { witness: Witness::new(number as usize), depth: 0 };
+    event.interrupted_by().is_some()
 }
 
 /// Reads events; ends where the file does.
@@ -216,8 +222,9 @@ impl Iterator for Events {
     #[inline]
     fn next(&mut self) -> Option<Event> {
         let number = self.number()?;
-        let is_landing = self.is_landing.get(number as usize).copied().unwrap_or(false);
-        let depth = if is_landing { self.number()? } else { 0 };
+        let is_landing = self.is_landing.get(number as usize).copied();
+        let is_deep = is_landing.unwrap_or_else(|| is_interrupt(number));
+        let depth = if is_deep { self.number()? } else { 0 };
         Some(Event { witness: Witness::new(number as usize), depth })
     }
 }
