@@ -150,7 +150,7 @@ impl Code {
         let exported: Vec<u64> = joined::Names::parse(&bytes)?.addresses().collect();
         let mut ends = TableEnds::default();
         for _ in 0..MOST_ROUNDS {
-            let mut finder = Finder::new(&image, &loaded, &frames);
+            let mut finder = Finder::new(&loaded, &frames);
             finder.taken.extend(exported.iter().filter(|&&it| loaded.is_code(it)));
             match finder.find(ends)? {
                 Found::Code(mut code) => {
@@ -238,7 +238,6 @@ enum Found {
 }
 
 struct Finder<'a> {
-    image: &'a Image,
     loaded: &'a Loaded,
     frames: &'a [FrameRange],
     /// Functions whose address is taken.
@@ -248,8 +247,8 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    fn new(image: &'a Image, loaded: &'a Loaded, frames: &'a [FrameRange]) -> Self {
-        Self { image, loaded, frames, taken: BTreeSet::new(), labels: BTreeSet::new() }
+    fn new(loaded: &'a Loaded, frames: &'a [FrameRange]) -> Self {
+        Self { loaded, frames, taken: BTreeSet::new(), labels: BTreeSet::new() }
     }
 
     /// Sorts a pointer to code into functions and labels.
@@ -274,13 +273,7 @@ impl<'a> Finder<'a> {
     }
 
     fn find(mut self, ends: TableEnds) -> Result<Found, Error> {
-        let sections = self.image.code_sections();
-        let is_stub_section = |name: &str| name.starts_with(".plt") || name.starts_with(".iplt");
-        let stubs: Vec<(u64, u64)> = sections
-            .into_iter()
-            .filter(|(name, ..)| is_stub_section(name))
-            .map(|(_, start, end)| (start, end))
-            .collect();
+        let stubs = self.loaded.stubs();
         let in_stubs = |address: u64| stubs.iter().any(|it| (it.0..it.1).contains(&address));
         let mut descent = Descent::new(self.loaded, self.frames, ends);
         self.loaded.entry.into_iter().for_each(|entry| descent.lead(entry));

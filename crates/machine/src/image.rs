@@ -228,19 +228,6 @@ impl Image {
         found.unwrap_or([const { None }; N])
     }
 
-    /// The sections that hold code: name, first address, end.
-    pub(crate) fn code_sections(&self) -> Vec<(String, u64, u64)> {
-        let found = self.with(|file| {
-            let sections = file.sections().filter(|it| it.kind() == object::SectionKind::Text);
-            let described = sections.filter_map(|it| {
-                let end = it.address().checked_add(it.size())?;
-                Some((it.name().ok()?.to_owned(), it.address(), end))
-            });
-            Ok(described.collect())
-        });
-        found.unwrap_or_default()
-    }
-
     /// Whether there is a section of that name, with contents.
     pub fn has_section(&self, name: &str) -> bool {
         let found = self.with(|file| {

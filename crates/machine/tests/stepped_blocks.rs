@@ -188,6 +188,42 @@ fn tables_end_where_they_do_though_nothing_is_compared() {
     }
 }
 
+const JUMPS_OUT: &str = r#"
+#include <stdlib.h>
+void release(int *counted);
+__asm__(".text\n"
+        ".type release, @function\n"
+        "release:\n"
+        "  .cfi_startproc\n"
+        "  decl (%rdi)\n"
+        "  jne 1f\n"
+        "  jmp *free@GOTPCREL(%rip)\n"
+        "1: ret\n"
+        "  .cfi_endproc\n");
+int main(void) {
+  int *counted = malloc(sizeof *counted), rounds = 0;
+  for (*counted = 3; rounds < 3; rounds++)
+    release(counted);
+  return rounds;
+}
+"#;
+
+/// A jump through a word that the dynamic linker fills in is all of a stub, and may be all
+/// of a block.
+#[test]
+fn a_block_that_is_one_jump_to_a_library_is_no_stub() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("jumps_out.c");
+    std::fs::write(&source, JUMPS_OUT).unwrap();
+    for options in [&["-O1"][..], &["-O1", "-s", "-fno-plt"]] {
+        let program = compile(folder.path(), "gcc", source.to_str().unwrap(), options);
+        let code = Code::of_file(&program).unwrap();
+        let jumps = |exit: &Exit| matches!(exit, Exit::Tail(Callee::External(it)) if it == "free");
+        assert_eq!(code.blocks.iter().filter(|it| jumps(&it.exit)).count(), 1, "{options:?}");
+        assert_eq!(step(&program, &[], None).ended, Ended::Exited(3), "{options:?}");
+    }
+}
+
 const HOST: &str = "\
 __attribute__((noreturn)) void leave(int);
 __attribute__((noinline)) void fail(int code) { if (code < 9) code++; leave(code); }

@@ -102,7 +102,7 @@ fn through_slot(loaded: &Loaded, instruction: &Instruction) -> Goto {
 /// the dynamic linker fills in, with or without a marker before it. What has a name is
 /// a function that is no more than that.
 pub(crate) fn stub(loaded: &Loaded, address: u64) -> Option<Goto> {
-    if loaded.symbols.contains_key(&address) {
+    if !loaded.may_be_stub(address) || loaded.symbols.contains_key(&address) {
         return None;
     }
     let mut instruction = decode(loaded, address)?;

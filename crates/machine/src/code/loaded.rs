@@ -50,6 +50,8 @@ pub(crate) struct Loaded {
     segments: Vec<Segment>,
     /// Where there is code, in order.
     code: Vec<Range<u64>>,
+    /// Where stubs are, if sections tell.
+    stubs: Option<Vec<Range<u64>>>,
     /// By address: words that are written at start.
     pub slots: BTreeMap<u64, Slot>,
     /// Where it begins to run; nothing for a library.
@@ -101,6 +103,15 @@ fn code_ranges(
     found
 }
 
+/// The sections with nothing but stubs, if there are sections.
+fn stub_ranges(file: &ElfFile64<'_, LE>) -> Option<Vec<Range<u64>>> {
+    let is_stubs = |name: &str| name.starts_with(".plt") || name.starts_with(".iplt");
+    let has_code = file.sections().any(|it| it.kind() == object::SectionKind::Text);
+    let stubs = file.sections().filter(|it| it.name().is_ok_and(is_stubs));
+    let ranges = stubs.map(|it| it.address()..it.address().saturating_add(it.size()));
+    has_code.then(|| ranges.collect())
+}
+
 impl Loaded {
     /// Reads a file: an executable, or a library.
     pub fn parse(bytes: &[u8], is_library: bool) -> Result<Self, Error> {
@@ -136,6 +147,7 @@ impl Loaded {
         let entry = (!is_library).then(|| header.e_entry(LE));
         let mut loaded = Self {
             code: code_ranges(&file, &segments, entry),
+            stubs: stub_ranges(&file),
             segments,
             slots: BTreeMap::new(),
             entry,
@@ -175,6 +187,17 @@ impl Loaded {
     pub fn is_code(&self, address: u64) -> bool {
         let behind = self.code.partition_point(|range| range.start <= address);
         behind > 0 && address < self.code[behind - 1].end
+    }
+
+    /// Where stubs are, as far as sections tell.
+    pub fn stubs(&self) -> Vec<(u64, u64)> {
+        self.stubs.iter().flatten().map(|it| (it.start, it.end)).collect()
+    }
+
+    /// Whether a stub may be at an address: a function may end with the same jump.
+    pub fn may_be_stub(&self, address: u64) -> bool {
+        let stubs = self.stubs.as_ref();
+        stubs.is_none_or(|stubs| stubs.iter().any(|it| it.contains(&address)))
     }
 
     /// Whether constants are known not to be where code is.
