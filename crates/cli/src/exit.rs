@@ -103,7 +103,7 @@ fn code_of_trace(error: &backtrail_trace::Error) -> u8 {
     match error {
         Error::Diverged(_) => DIVERGED,
         Error::Write { .. } => WRITE,
-        Error::Limit { .. } | Error::Executions { .. } => USAGE,
+        Error::Limit { .. } | Error::Executions { .. } | Error::Pairs { .. } => USAGE,
         Error::Graph(_) | Error::Plan(_) => BUG,
         _ => INPUT,
     }

@@ -193,6 +193,17 @@ pub enum Error {
         /// How many there may be.
         most: usize,
     },
+    /// A plan with a limit that would take too long to make.
+    #[error(
+        "with a limit, ways are told apart pair by pair, and there are {pairs} pairs, more than \
+         {most}: trace without a limit"
+    )]
+    Pairs {
+        /// How many pairs there are.
+        pairs: u64,
+        /// How many are looked at.
+        most: u64,
+    },
     /// A log of witnesses with a gap, or with something between a landing and its
     /// depth.
     #[error("events of a thread were lost: it left the handler of a signal while it logged one")]

@@ -98,6 +98,9 @@ pub struct Options {
 /// More executions than this are not planned.
 const MOST_PROFILES: usize = 2_000;
 
+/// With a limit, more pairs of ways than this are not planned: memory does not hold them.
+const MOST_PAIRS: u64 = 1 << 23;
+
 /// With a limit: how many of the newest profiles that have room a job may go to.
 const OPEN_PROFILES: usize = 8;
 
@@ -172,6 +175,15 @@ pub fn distribute(icfg: &Icfg, costs: &Costs, options: Options) -> Result<Plan, 
         planner.add_what_is_free();
     }
     let decided = planner.analysis();
+    if options.limit.is_some() {
+        let open = icfg.predicates().filter(|&node| !decided.is_decided_by_one(node));
+        let pairs =
+            open.map(|node| icfg.ways_of(node).len() as u64).map(|ways| ways * (ways - 1) / 2);
+        let pairs = pairs.sum();
+        if pairs > MOST_PAIRS {
+            return Err(Error::Pairs { pairs, most: MOST_PAIRS });
+        }
+    }
     for job in jobs(icfg, costs, options.strategy, &|node| decided.is_decided_by_one(node)) {
         planner.assign(&job)?;
     }

@@ -7,7 +7,7 @@ mod random_icfg;
 use backtrail_graph::Index;
 use backtrail_trace::Error;
 use backtrail_trace::distribution::Costs;
-use backtrail_trace::icfg::{Icfg, Place};
+use backtrail_trace::icfg::{Builder, Icfg, Place, Role, WayKind};
 use backtrail_trace::planning::{Kind, Options, Plan, Strategy, distribute, plan_single_run};
 use backtrail_trace::rebuild::{Ending, Outcome, Tables};
 use fastrand::Rng;
@@ -121,4 +121,23 @@ fn check_plan(icfg: &Icfg, costs: &Costs, plan: &Plan, options: Options) {
             .flat_map(|it| it.places())
             .all(|it| it.position() < icfg.place_count())
     );
+}
+
+/// Of a fan of thousands, all pairs would have to be told apart one by one.
+#[test]
+fn a_limit_is_refused_where_there_are_too_many_pairs() {
+    let mut builder = Builder::new();
+    let main = builder.routine();
+    let fan = builder.node(main, Role::Block(0));
+    for number in 1..5_000 {
+        let node = builder.node(main, Role::Block(number));
+        builder.way(fan, WayKind::Step(node));
+        builder.way(node, WayKind::Return);
+    }
+    builder.root(main);
+    let icfg = builder.build().unwrap();
+    let costs = Costs::edges(&icfg, vec![1; icfg.place_count()]);
+    let options = Options { runs: 1, strategy: Strategy::Fine, limit: Some(5), trials: 0 };
+    let refused = distribute(&icfg, &costs, options);
+    assert!(matches!(refused, Err(Error::Pairs { pairs: 12_492_501, .. })), "{refused:?}");
 }

@@ -120,6 +120,8 @@ pub enum Limited {
     MoreThan(u64),
     /// Two ways of some predicate cannot be told apart with so few.
     DoesNotFit,
+    /// There are too many pairs of ways to plan with a limit.
+    NotPlanned,
 }
 
 /// Hits of the worst run, as shares of the hits of one run that observes all.
@@ -363,6 +365,9 @@ fn read_costs(text: &str) -> Option<Several> {
                 let limit = number(limit.trim_end_matches(':'))?;
                 several.limits.push((limit, Limited::MoreThan(number(most)?)));
             }
+            ["limit", limit, "with", "a", "limit,", ..] => {
+                several.limits.push((number(limit.trim_end_matches(':'))?, Limited::NotPlanned));
+            }
             ["limit", limit, ..] => {
                 several.limits.push((number(limit.trim_end_matches(':'))?, Limited::DoesNotFit));
             }
@@ -417,7 +422,9 @@ mod tests {
                     2     grouped     50,000           0.510       90,000     0.900       0.480\n\
                     limit 5: 1,483 executions, the worst with 900 hits (0.180 of single)\n\
                     limit 10: a limit that is too low\n\
-                    limit 20: this limit takes more than 2000 executions: give a higher limit\n";
+                    limit 20: this limit takes more than 2000 executions: give a higher limit\n\
+                    limit 30: with a limit, ways are told apart pair by pair, and there are 9 \
+                    pairs, more than 8: trace without a limit\n";
         let several = read_costs(text).unwrap();
         assert_eq!(several.single, (99_158, 136_984));
         assert_eq!(several.best(2), Some((0.51, 0.7, 0.48)));
@@ -426,6 +433,7 @@ mod tests {
             (5, Limited::Fits(1_483, 0.18)),
             (10, Limited::DoesNotFit),
             (20, Limited::MoreThan(2_000)),
+            (30, Limited::NotPlanned),
         ];
         assert_eq!(several.limits, limits);
         assert!(read_costs("").is_none());
