@@ -149,10 +149,11 @@ impl Code {
         // Others may call these by name.
         let exported: Vec<u64> = joined::Names::parse(&bytes)?.addresses().collect();
         let mut ends = TableEnds::default();
+        let mut data = BTreeSet::new();
         for _ in 0..MOST_ROUNDS {
-            let mut finder = Finder::new(&loaded, &frames);
+            let mut finder = Finder::new(&loaded, &frames, &data);
             finder.taken.extend(exported.iter().filter(|&&it| loaded.is_code(it)));
-            match finder.find(ends)? {
+            match finder.find(ends.clone())? {
                 Found::Code(mut code) => {
                     let stubs = code.stubs.iter().copied();
                     let blocks = code.blocks.iter().map(|block| (block.start, block.end));
@@ -164,6 +165,7 @@ impl Code {
                     return Ok(code);
                 }
                 Found::Wrong(better) => ends = better,
+                Found::Data(found) => data.extend(found),
             }
         }
         Err(Error::Corrupt("its tables of jumps contradict its code".to_owned()))
@@ -235,6 +237,8 @@ enum Found {
     Code(Code),
     /// Tables were too long; they end here.
     Wrong(TableEnds),
+    /// What was thought to be code is read or written by what was found later.
+    Data(Vec<u64>),
 }
 
 struct Finder<'a> {
@@ -244,11 +248,22 @@ struct Finder<'a> {
     taken: BTreeSet<u64>,
     /// Labels within functions whose address is taken.
     labels: BTreeSet<u64>,
+    /// Pointers that data holds and of which nothing says that they lead to code.
+    doubtful: Vec<u64>,
+    /// What is known to be data.
+    data: &'a BTreeSet<u64>,
 }
 
 impl<'a> Finder<'a> {
-    fn new(loaded: &'a Loaded, frames: &'a [FrameRange]) -> Self {
-        Self { loaded, frames, taken: BTreeSet::new(), labels: BTreeSet::new() }
+    fn new(loaded: &'a Loaded, frames: &'a [FrameRange], data: &'a BTreeSet<u64>) -> Self {
+        let (taken, labels) = (BTreeSet::new(), BTreeSet::new());
+        Self { loaded, frames, taken, labels, doubtful: Vec::new(), data }
+    }
+
+    /// Whether a function is known to begin at an address.
+    fn is_function(&self, descent: &Descent<'_>, address: u64) -> bool {
+        self.loaded.symbols.contains_key(&address)
+            || descent.frame_of(address).is_some_and(|frame| frame.start == address)
     }
 
     /// Sorts a pointer to code into functions and labels.
@@ -256,18 +271,18 @@ impl<'a> Finder<'a> {
         if stub(self.loaded, target).is_some() {
             return;
         }
-        let frame = descent.frame_of(target);
-        let is_function =
-            self.loaded.symbols.contains_key(&target) || frame.is_some_and(|it| it.start == target);
-        if is_function || self.taken.contains(&target) || self.labels.contains(&target) {
-            self.taken.extend(is_function.then_some(target));
-        } else if descent.is_inside_an_instruction(target)
-            || constants::is_accessed(descent, target)
-        {
-            // Data, or a number that looks like an address.
-        } else if frame.is_some() {
+        if self.is_function(descent, target) {
+            self.taken.insert(target);
+            return;
+        }
+        let is_known = self.taken.contains(&target) || self.labels.contains(&target);
+        let is_code = !is_known
+            && !self.data.contains(&target)
+            && !descent.is_inside_an_instruction(target)
+            && !constants::is_accessed(descent, target);
+        if is_code && descent.frame_of(target).is_some() {
             self.labels.insert(target);
-        } else if !self.loaded.fixed && constants::may_be_code(descent, target) {
+        } else if is_code && !self.loaded.fixed && constants::may_be_code(descent, target) {
             self.taken.insert(target);
         }
     }
@@ -279,7 +294,10 @@ impl<'a> Finder<'a> {
         self.loaded.entry.into_iter().for_each(|entry| descent.lead(entry));
         self.taken.extend(self.loaded.starters.iter().copied());
         for pointer in self.loaded.code_pointers() {
-            self.add_pointer(&descent, pointer);
+            match self.is_function(&descent, pointer) {
+                true => self.add_pointer(&descent, pointer),
+                false => self.doubtful.push(pointer),
+            }
         }
         let roots = self.taken.iter().chain(self.loaded.symbols.keys()).copied();
         let starts = self.frames.iter().map(|frame| frame.start);
@@ -296,7 +314,7 @@ impl<'a> Finder<'a> {
         let mut are_led = false;
         loop {
             let before = (self.taken.len(), self.labels.len());
-            for target in descent.mentioned.keys().copied() {
+            for target in descent.mentioned.keys().chain(&self.doubtful.clone()).copied() {
                 self.add_pointer(&descent, target);
             }
             let is_new = (self.taken.len(), self.labels.len()) != before;
@@ -319,6 +337,12 @@ impl<'a> Finder<'a> {
                 self.use_labels(&mut descent);
                 descent.run();
             }
+        }
+        let unsure = self.taken.iter().chain(&self.labels).copied();
+        let unsure = unsure.filter(|&it| !self.is_function(&descent, it));
+        let data: Vec<u64> = unsure.filter(|&it| constants::is_accessed(&descent, it)).collect();
+        if !data.is_empty() {
+            return Ok(Found::Data(data));
         }
         match descent.better_ends() {
             Some(ends) => Ok(Found::Wrong(ends)),

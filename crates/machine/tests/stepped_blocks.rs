@@ -334,4 +334,15 @@ fn damaged_files_are_refused_or_read_without_harm() {
             assert!(code.blocks.windows(2).all(|pair| pair[0].start < pair[1].start));
         }
     }
+    // Segments at the end of all memory, with more in the file than in memory.
+    let options = ["-O1", "-no-pie", "-fno-pie"];
+    let bytes = std::fs::read(compile(folder.path(), "gcc", "shapes.c", &options)).unwrap();
+    let headers = u64::from_le_bytes(bytes[0x20..0x28].try_into().unwrap()) as usize;
+    for header in (headers..).step_by(56).take(usize::from(bytes[0x38])) {
+        let mut damaged = bytes.clone();
+        damaged[header + 16..header + 24].copy_from_slice(&(u64::MAX - 6).to_le_bytes());
+        damaged[header + 40..header + 48].copy_from_slice(&4u64.to_le_bytes());
+        std::fs::write(&path, &damaged).unwrap();
+        let _ = Code::of_file(&path);
+    }
 }

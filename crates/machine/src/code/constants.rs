@@ -6,7 +6,8 @@
 //! unwind information is believed to be code only if
 //!
 //! - no instruction reads or writes memory there: none that names the address, and none
-//!   that the address gets to in a register, through sums, copies and calls;
+//!   that the address gets to in a register, through sums, copies,
+//!   the stack and calls;
 //! - it can be decoded on every way, to an end, without privileged instructions, and
 //!   does not run into another function or into the middle of an instruction.
 //!
@@ -16,8 +17,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use iced_x86::{
-    Code as Opcode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
+    Code as Opcode, ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess, OpKind, Register,
 };
 
 use super::decoded::{Flow, Goto, decode, flow};
@@ -32,6 +33,31 @@ type Registers = u16;
 
 /// Those that calls preserve: rbx, rsp, rbp, r12 to r15.
 const PRESERVED: Registers = 1 << 3 | 1 << 4 | 1 << 5 | 0xf << 12;
+
+/// Where an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Held {
+    registers: Registers,
+    /// Pushed, and perhaps not popped.
+    pushed: bool,
+    /// In memory, by a register of the stack and the distance from where it points.
+    stored: Option<(Register, u64)>,
+}
+
+impl Held {
+    fn is_nowhere(self) -> bool {
+        self.registers == 0 && !self.pushed && self.stored.is_none()
+    }
+}
+
+/// The place on the stack that an operand names.
+fn on_stack(instruction: &Instruction, operand: u32) -> Option<(Register, u64)> {
+    let base = instruction.memory_base();
+    let is_place = instruction.op_kind(operand) == OpKind::Memory
+        && matches!(base, Register::RSP | Register::RBP)
+        && instruction.memory_index() == Register::None;
+    is_place.then(|| (base, instruction.memory_displacement64()))
+}
 
 fn bit(register: Register) -> Registers {
     match register.is_gpr() {
@@ -53,30 +79,33 @@ pub(crate) fn named_memory(instruction: &Instruction) -> Option<u64> {
     }
 }
 
-/// Follows an address through registers.
+/// Follows an address through registers and the stack.
 struct Follower<'a, 'd> {
     descent: &'a Descent<'d>,
     info: InstructionInfoFactory,
-    seen: HashSet<(u64, Registers)>,
-    /// Where it is in these registers.
-    waiting: Vec<(u64, Registers)>,
+    seen: HashSet<(u64, Held)>,
+    waiting: Vec<(u64, Held)>,
 }
 
 impl Follower<'_, '_> {
-    /// Whether memory is accessed by what an instruction at `site` puts into a register.
+    /// Whether memory is accessed by what an instruction at `site` puts somewhere.
     fn is_accessed(&mut self, site: u64) -> bool {
         let Some(mention) = decode(self.descent.loaded, site) else { return false };
-        if mention.op0_kind() == OpKind::Register {
-            self.waiting.push((mention.next_ip(), bit(mention.op0_register())));
-        }
+        let registers = match mention.op0_kind() {
+            OpKind::Register => bit(mention.op0_register()),
+            _ => 0,
+        };
+        let pushed = mention.mnemonic() == Mnemonic::Push;
+        let stored = on_stack(&mention, 0).filter(|_| mention.op_count() > 1);
+        self.waiting.push((mention.next_ip(), Held { registers, pushed, stored }));
         while let Some((address, held)) = self.waiting.pop() {
-            if held == 0 || self.seen.len() > ENOUGH || !self.seen.insert((address, held)) {
+            if held.is_nowhere() || self.seen.len() > ENOUGH || !self.seen.insert((address, held)) {
                 continue;
             }
             let Some(decoded) = self.descent.decoded.get(&address) else { continue };
             let Some(instruction) = decode(self.descent.loaded, address) else { continue };
             let Some(held) = self.pass(&instruction, held) else { return true };
-            let mut go = |to: u64, held: Registers| self.waiting.push((to, held));
+            let mut go = |to: u64, held: Held| self.waiting.push((to, held));
             match &decoded.flow {
                 Flow::Next => go(decoded.next, held),
                 Flow::Jump(Goto::Code(target)) => go(*target, held),
@@ -92,9 +121,10 @@ impl Follower<'_, '_> {
                 }
                 Flow::Call(target) => {
                     if let Goto::Code(target) = target {
-                        go(*target, held);
+                        go(*target, Held { stored: None, ..held });
                     }
-                    go(decoded.next, held & PRESERVED);
+                    let registers = held.registers & PRESERVED;
+                    go(decoded.next, Held { registers, ..held });
                 }
                 Flow::Return | Flow::Stop => {}
             }
@@ -102,40 +132,66 @@ impl Follower<'_, '_> {
         false
     }
 
-    /// What has it behind an instruction; nothing if that accesses memory there.
-    fn pass(&mut self, instruction: &Instruction, held: Registers) -> Option<Registers> {
-        let keeps = matches!(
-            instruction.mnemonic(),
-            Mnemonic::Mov
-                | Mnemonic::Lea
-                | Mnemonic::Add
-                | Mnemonic::Sub
-                | Mnemonic::Inc
-                | Mnemonic::Dec
-                | Mnemonic::And
-                | Mnemonic::Xchg
-        );
+    /// Where it is behind an instruction; nothing if that accesses memory there.
+    fn pass(&mut self, instruction: &Instruction, held: Held) -> Option<Held> {
+        let mnemonic = instruction.mnemonic();
+        let is_move = mnemonic == Mnemonic::Mov;
+        // One that is conditional reads what it may write.
+        let is_conditional = instruction.condition_code() != ConditionCode::None;
+        let keeps = is_move
+            || is_conditional
+            || matches!(
+                mnemonic,
+                Mnemonic::Lea
+                    | Mnemonic::Add
+                    | Mnemonic::Sub
+                    | Mnemonic::Inc
+                    | Mnemonic::Dec
+                    | Mnemonic::And
+                    | Mnemonic::Xchg
+            );
         let info = self.info.info(instruction);
-        let is_held = |register: Register| bit(register) & held != 0;
+        let is_held = |register: Register| bit(register) & held.registers != 0;
         let accesses = info.used_memory().iter().filter(|it| it.access() != OpAccess::NoMemAccess);
         if accesses.into_iter().any(|it| is_held(it.base()) || is_held(it.index())) {
             return None;
         }
-        let (mut read, mut written) = (0, 0);
+        let (mut read, mut written, mut changed) = (0, 0, 0);
         for used in info.used_registers() {
             let register = bit(used.register());
+            // Writing a part leaves the rest.
+            let whole = if used.register().size() >= 4 { register } else { 0 };
             match used.access() {
                 OpAccess::Read | OpAccess::CondRead => read |= register,
-                OpAccess::Write => written |= register,
+                OpAccess::Write => written |= whole,
                 OpAccess::ReadWrite => {
                     read |= register;
-                    written |= register;
+                    written |= whole;
                 }
+                OpAccess::CondWrite | OpAccess::ReadCondWrite => changed |= whole,
                 _ => {}
             }
         }
-        let gets = if keeps && read & held != 0 { written } else { 0 };
-        Some(held & !written | gets)
+        let mut next = held;
+        next.registers &= !written;
+        let gets = if keeps && read & held.registers != 0 { written } else { 0 };
+        let may_get = if read & held.registers != 0 { changed } else { 0 };
+        next.registers |= gets | may_get;
+        let from_stack = (is_move || is_conditional) && on_stack(instruction, 1) == held.stored;
+        if from_stack && held.stored.is_some() || held.pushed && mnemonic == Mnemonic::Pop {
+            next.registers |= bit(instruction.op0_register());
+        }
+        if mnemonic == Mnemonic::Push && is_held(instruction.op0_register()) {
+            next.pushed = true;
+        }
+        if is_move && let Some(place) = on_stack(instruction, 0) {
+            match is_held(instruction.op1_register()) {
+                true => next.stored = Some(place),
+                false if held.stored == Some(place) => next.stored = None,
+                false => {}
+            }
+        }
+        Some(next)
     }
 }
 

@@ -138,7 +138,8 @@ impl Loaded {
                     let end = end.ok_or_else(|| Error::Corrupt("a segment wraps".to_owned()))?;
                     let flag = |flag: u32| program.p_flags(LE).0 & flag != 0;
                     let (executable, writable) = (flag(elf::PF_X.0), flag(elf::PF_W.0));
-                    let bytes = data.to_vec();
+                    let length = data.len().min(usize::try_from(end - start).unwrap_or(usize::MAX));
+                    let bytes = data[..length].to_vec();
                     segments.push(Segment { start, end, bytes, executable, writable });
                 }
                 _ => {}
@@ -262,10 +263,11 @@ impl Loaded {
             for segment in &self.segments {
                 let skew = segment.start.wrapping_neg() as usize % 8;
                 let words = segment.bytes.get(skew..).unwrap_or_default().chunks_exact(8);
-                let places = (segment.start + skew as u64..).step_by(8);
-                let data = words.zip(places).filter(|&(_, it)| !(tells && self.is_code(it)));
+                let start = segment.start.wrapping_add(skew as u64);
+                let place = |number: usize| start.wrapping_add(8 * number as u64);
+                let data = words.enumerate().filter(|it| !(tells && self.is_code(place(it.0))));
                 found.extend(
-                    data.map(|(word, _)| u64::from_le_bytes(word.try_into().unwrap_or([0; 8]))),
+                    data.map(|(_, word)| u64::from_le_bytes(word.try_into().unwrap_or([0; 8]))),
                 );
             }
         }
