@@ -251,6 +251,23 @@ fn handlers_that_interrupt_a_run_anywhere_are_in_its_trace() {
     assert!(most > 3, "{most}");
 }
 
+/// A signal that has no name, one that a restorer of the program's own returns from, one
+/// that its first thread does not see the end of, and one that breakpoints need.
+#[test]
+fn signals_of_every_kind_are_handled() {
+    let place = Place::new();
+    place.compile("program", &fixture("more_signals.c"));
+    for (how, printed) in [("real-time", "1\n"), ("restorer", "1\n"), ("thread", "done\n")] {
+        let (code, output, told) = place.trace(&["-o", "trace", "./program", "--", how]);
+        assert_eq!((code, output.as_str()), (Some(0), printed), "{how}: {told}");
+        let handled = place.threads("trace").iter().any(|it| !without(it, "handle").1.is_empty());
+        assert!(handled, "{how}");
+    }
+    let (code, _, told) = place.trace(&["-o", "none", "./program", "--", "trap"]);
+    assert_eq!(code, Some(5), "{told}");
+    assert!(told.contains("handles SIGTRAP itself"), "{told}");
+}
+
 /// They happen at the same places in every run.
 #[test]
 fn handlers_of_faults_are_in_the_trace_of_one_run_and_of_several() {

@@ -10,13 +10,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use nix::sys::signal::Signal;
-use nix::sys::wait::WaitStatus;
+use nix::libc::SIGTRAP;
 
 use super::children::{self, Change};
 use super::frames::{self, Frames};
-use super::handlers::Handlers;
+use super::handlers::{self, Handlers};
 use super::scratch::SLOT;
+use super::sys::Status;
 use super::threads::Threads;
 use super::{Ended, Tracee, displaced};
 use crate::Error;
@@ -53,9 +53,15 @@ pub enum Stop<'a> {
     },
     /// The handler with this frame returned.
     Resumes(u64),
-    /// At a landing: its number, and the places of frames, innermost first. Frames
-    /// elsewhere are left out.
-    Landing(usize, &'a [u64]),
+    /// At a landing.
+    Landing {
+        /// Its number.
+        number: usize,
+        /// The places of frames, innermost first. Frames elsewhere are left out.
+        frames: &'a [u64],
+        /// The top of the stack: what is below was left.
+        stack: u64,
+    },
     /// The thread ends, or becomes another program, in a call: frames as above, none
     /// if whoever started it is back. A thread that is killed where it is has no
     /// such stop.
@@ -89,7 +95,7 @@ impl Breakpoints<'_> {
         let mut threads = Threads::new(tracee.pid);
         // Threads that are about to end, or to become another program: their frames.
         let mut leaving: HashMap<usize, Vec<u64>> = HashMap::new();
-        let mut handlers = Handlers::new(self);
+        let mut called = Handlers::new(self);
         let mut called_last = 0;
         let mut stops = 0;
         let (mut stopped, mut deliver) = (Some(tracee.pid), None);
@@ -98,16 +104,21 @@ impl Breakpoints<'_> {
                 threads.go_on(tracee, pid, deliver.take())?;
             }
             let status = threads.wait(tracee)?;
-            let pid = status.pid().unwrap_or(tracee.pid);
+            let pid = status.pid();
             let Some(thread) = threads.number(pid) else {
                 threads.remember(pid);
                 continue;
             };
             stopped = Some(pid);
             match status {
-                WaitStatus::Stopped(_, Signal::SIGTRAP) => {
+                Status::Stopped(_, SIGTRAP) => {
                     let Some(counter) = threads.program_counter(tracee, pid)? else { continue };
                     let address = counter.wrapping_sub(1);
+                    // It may be code that has a breakpoint of its own.
+                    if let Some(frame) = called.returned(tracee, pid, address)? {
+                        visit(thread, Stop::Resumes(frame))?;
+                        continue;
+                    }
                     let Some(number) = placed.number(address) else {
                         if watched.contains(&address) {
                             let mut registers = tracee.registers_of(pid)?;
@@ -117,22 +128,27 @@ impl Breakpoints<'_> {
                             found.map(|found| leaving.insert(thread, found));
                             children::pass(tracee, pid, address, &placed.bytes)
                                 .map_err(|error| tracee.failed(error))?;
-                        } else if let Some(frame) = handlers.returned(tracee, pid, address)? {
-                            visit(thread, Stop::Resumes(frame))?;
+                        } else if handlers::is_caught(pid, SIGTRAP) == Some(true) {
+                            return Err(tracee.wrong(
+                                "it handles SIGTRAP itself, which breakpoints need: trace it with \
+                                 probes",
+                            ));
                         } else {
-                            handlers.expect(pid, Signal::SIGTRAP);
-                            deliver = Some(Signal::SIGTRAP);
+                            deliver = Some(SIGTRAP);
                         }
                         continue;
                     };
                     stops += 1;
-                    if handlers.may_begin(pid, number)
-                        && let Some(frame) = handlers.begins(tracee, pid, &mut placed.bytes)?
+                    if called.may_begin(pid, number)
+                        && let Some(frame) = called.begins(tracee, pid, &mut placed.bytes)?
                     {
-                        let within = handlers.was_within(tracee, self.code);
+                        let within = called.was_within(tracee, self.code);
+                        // A thread that is gone has none.
                         let frames: &[u64] = match within {
                             true => &[],
-                            false => frames.of(tracee, handlers.interrupted())?,
+                            false => {
+                                frames.of(tracee, pid, called.interrupted()).unwrap_or_default()
+                            }
                         };
                         visit(thread, Stop::Handles { number, within, frames, frame })?;
                     }
@@ -142,30 +158,31 @@ impl Breakpoints<'_> {
                     if self.is_landing[number] {
                         let mut registers = tracee.registers_of(pid)?;
                         registers.rip = address;
-                        let found = frames.of(tracee, &registers)?;
-                        visit(thread, Stop::Landing(number, found))?;
+                        let found = frames.of(tracee, pid, &registers)?;
+                        let stack = registers.rsp;
+                        visit(thread, Stop::Landing { number, frames: found, stack })?;
                     } else {
                         visit(thread, Stop::At(number))?;
                     }
                     threads.set_program_counter(tracee, pid, placed.slots[number])?;
                 }
-                WaitStatus::Stopped(_, signal) => {
-                    handlers.expect(pid, signal);
+                Status::Stopped(_, signal) => {
+                    called.expect(pid, signal);
                     deliver = Some(signal);
                 }
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) if pid != tracee.pid => {
+                Status::Exited(..) | Status::Killed(..) if pid != tracee.pid => {
                     threads.forget(pid);
                     stopped = None;
                 }
-                WaitStatus::Exited(_, status) => {
+                Status::Exited(_, status) => {
                     tracee.is_gone = true;
                     return Ok(Ran { ended: Ended::Exited(status), replaced: false, stops });
                 }
-                WaitStatus::Signaled(_, signal, _) => {
+                Status::Killed(_, signal) => {
                     tracee.is_gone = true;
-                    return Ok(Ran { ended: Ended::Killed(signal as i32), replaced: false, stops });
+                    return Ok(Ran { ended: Ended::Killed(signal), replaced: false, stops });
                 }
-                WaitStatus::PtraceEvent(_, _, event) => {
+                Status::Event(_, event) => {
                     match children::on_event(tracee, &mut threads, pid, event, &placed.bytes)? {
                         Change::None => {}
                         Change::Thread(new) => visit(new, Stop::Begins(thread))?,
@@ -181,13 +198,13 @@ impl Breakpoints<'_> {
                                 && let Some(found) = frames.of_ending(tracee, pid, &registers)?
                             {
                                 // Frames that were unwound on the way out are gone.
-                                let left = leaving.remove(&thread).filter(|_| found.is_empty());
+                                let left = leaving.remove(&thread);
+                                let left = left.filter(|left| left.ends_with(&found));
                                 visit(thread, Stop::Ending(&left.unwrap_or(found)))?;
                             }
                         }
                     }
                 }
-                _ => {}
             }
         }
     }

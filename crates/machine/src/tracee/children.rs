@@ -12,13 +12,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::ptrace::{self, Event};
-use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::sys::{self, Status};
 use super::threads::Threads;
-use super::{Ended, Tracee, sys};
+use super::{Ended, Tracee};
 use crate::Error;
 
 /// What became of the program at an event.
@@ -59,7 +59,7 @@ pub(super) fn on_event(
     // Its first stop, which may have been seen before this event.
     if !threads.recall(child) {
         match wait(child) {
-            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(Errno::ECHILD) => {
+            Ok(Status::Exited(..) | Status::Killed(..)) | Err(Errno::ECHILD) => {
                 return Ok(Change::None);
             }
             other => other.map_err(|error| tracee.failed(error))?,
@@ -97,48 +97,43 @@ pub(super) fn see_out(tracee: &mut Tracee) -> Result<Ended, Error> {
     ptrace::detach(tracee.pid, None).map_err(|error| tracee.failed(error))?;
     loop {
         match tracee.wait()? {
-            WaitStatus::Exited(_, status) => {
+            Status::Exited(_, status) => {
                 tracee.is_gone = true;
                 return Ok(Ended::Exited(status));
             }
-            WaitStatus::Signaled(_, signal, _) => {
+            Status::Killed(_, signal) => {
                 tracee.is_gone = true;
-                return Ok(Ended::Killed(signal as i32));
+                return Ok(Ended::Killed(signal));
             }
             _ => {}
         }
     }
 }
 
-pub(super) fn wait(process: Pid) -> Result<WaitStatus, Errno> {
-    loop {
-        match waitpid(process, Some(WaitPidFlag::__WALL)) {
-            Err(Errno::EINTR) => {}
-            other => return other,
-        }
-    }
+pub(super) fn wait(process: Pid) -> Result<Status, Errno> {
+    sys::wait(Some(process), libc::__WALL)
 }
 
 /// Runs a child in its parent's memory until it has its own.
 fn lead_past(tracee: &Tracee, child: Pid, breakpoints: &HashMap<u64, u8>) -> Result<(), Errno> {
     let mut signal = None;
     loop {
-        ptrace::cont(child, signal.take())?;
+        sys::go_on(child, signal.take())?;
         match wait(child)? {
-            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => return Ok(()),
-            WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_EXEC as i32 => {
+            Status::Exited(..) | Status::Killed(..) => return Ok(()),
+            Status::Event(_, event) if event == Event::PTRACE_EVENT_EXEC as i32 => {
                 return ptrace::detach(child, None);
             }
-            WaitStatus::Stopped(_, Signal::SIGTRAP) => {
+            Status::Stopped(_, libc::SIGTRAP) => {
                 let address = sys::program_counter(child)?.wrapping_sub(1);
                 if !breakpoints.contains_key(&address) {
-                    signal = Some(Signal::SIGTRAP);
+                    signal = Some(libc::SIGTRAP);
                 } else if !pass(tracee, child, address, breakpoints)? {
                     return Ok(());
                 }
             }
-            WaitStatus::Stopped(_, other) => signal = Some(other),
-            _ => {}
+            Status::Stopped(_, other) => signal = Some(other),
+            Status::Event(..) => {}
         }
     }
 }
@@ -155,8 +150,8 @@ pub(super) fn pass(
     let put = |byte: u8| tracee.memory.write_all_at(&[byte], address);
     put(byte).map_err(|_| Errno::EIO)?;
     sys::set_program_counter(thread, address)?;
-    ptrace::step(thread, None)?;
+    sys::step(thread, None)?;
     let status = wait(thread)?;
     put(super::launch::BREAKPOINT).map_err(|_| Errno::EIO)?;
-    Ok(!matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)))
+    Ok(!status.is_end())
 }

@@ -25,19 +25,16 @@ impl Frames {
         Self { process: None, found: Vec::new(), is_whole: false }
     }
 
-    /// The places of frames in code that is seen, innermost first. Frames elsewhere are
-    /// left out, and all behind one that cannot be unwound.
-    pub fn of(&mut self, tracee: &Tracee, registers: &user_regs_struct) -> Result<&[u64], Error> {
-        self.of_thread(tracee, tracee.id(), registers)
-    }
-
-    /// The same, seen by one of its threads: the first may be gone.
-    fn of_thread(
+    /// The places of frames of a thread in code that is seen, innermost first. Frames
+    /// elsewhere are left out, and all behind one that cannot be unwound.
+    pub fn of(
         &mut self,
         tracee: &Tracee,
-        thread: u32,
+        thread: Pid,
         registers: &user_regs_struct,
     ) -> Result<&[u64], Error> {
+        // The first thread may be gone.
+        let thread = thread.as_raw().unsigned_abs();
         let known = self.process.take();
         let may_be_old = known.is_some();
         let mut process = match known {
@@ -72,7 +69,7 @@ impl Frames {
             }
         }
         self.process = None;
-        self.of_thread(tracee, thread.as_raw().unsigned_abs(), registers)?;
+        self.of(tracee, thread, registers)?;
         // What comes is not seen by this thread.
         self.process = None;
         Ok((self.is_whole || !self.found.is_empty()).then(|| self.found.clone()))

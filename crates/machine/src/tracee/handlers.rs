@@ -9,10 +9,11 @@
 //! run but done.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
+use nix::errno::Errno;
 use nix::libc::user_regs_struct;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::Tracee;
@@ -20,11 +21,12 @@ use super::breakpoints::Breakpoints;
 use crate::Error;
 use crate::code::Code;
 
-/// `mov $15, %rax; syscall`.
-const RESTORER: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+/// `mov $15, %rax; syscall`, in both ways to write it, and how long the first of them is.
+const RESTORERS: [(&[u8], u64); 2] =
+    [(&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], 7), (&[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05], 5)];
 
-/// How long its first instruction is.
-const FIRST: u64 = 7;
+/// `SYS_rt_sigreturn`.
+const SIGRETURN: u64 = 15;
 
 /// Where the registers are in a handler's frame, and how many: `gregs` of `mcontext_t`.
 const REGISTERS: u64 = 48;
@@ -36,8 +38,8 @@ pub(super) struct Handlers {
     /// By thread: how many signals were delivered that are caught, and whose handlers have
     /// not been seen.
     expected: HashMap<Pid, u32>,
-    /// Where handlers return to.
-    restorers: Vec<u64>,
+    /// Where handlers return to, and where the second instruction is there.
+    restorers: Vec<(u64, u64)>,
     interrupted: Option<user_regs_struct>,
 }
 
@@ -58,8 +60,8 @@ impl Handlers {
 
     /// A signal will be delivered.
     #[cold]
-    pub fn expect(&mut self, thread: Pid, signal: Signal) {
-        if is_caught(thread, signal).unwrap_or(true) {
+    pub fn expect(&mut self, thread: Pid, signal: i32) {
+        if self.expected.contains_key(&thread) || is_caught(thread, signal).unwrap_or(true) {
             *self.expected.entry(thread).or_default() += 1;
         }
     }
@@ -78,16 +80,18 @@ impl Handlers {
         thread: Pid,
         breakpoints: &mut HashMap<u64, u8>,
     ) -> Result<Option<u64>, Error> {
-        let mut registers = tracee.registers_of(thread)?;
+        // It may be gone.
+        let Ok(mut registers) = tracee.registers_of(thread) else { return Ok(None) };
         let frame = registers.rsp;
         let Some([restorer]) = words(tracee, frame) else { return Ok(None) };
-        if !self.restorers.contains(&restorer) {
-            let mut code = [0; RESTORER.len()];
-            if tracee.read(restorer, &mut code).is_err() || code != RESTORER {
+        if !self.restorers.iter().any(|it| it.0 == restorer) {
+            let Some(length) = first_of_restorer(tracee, restorer, breakpoints) else {
                 return Ok(None);
+            };
+            if let Entry::Vacant(place) = breakpoints.entry(restorer) {
+                place.insert(tracee.put_breakpoint(restorer)?);
             }
-            breakpoints.insert(restorer, tracee.put_breakpoint(restorer)?);
-            self.restorers.push(restorer);
+            self.restorers.push((restorer, restorer + length));
         }
         let Some(saved) = words::<COUNT>(tracee, frame + REGISTERS) else { return Ok(None) };
         let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, _] =
@@ -128,11 +132,13 @@ impl Handlers {
         self.interrupted.as_ref().expect("a handler began")
     }
 
-    /// Whether that was in code that is seen.
+    /// Whether that was in code that is seen, or between a handler that returned and what
+    /// that had interrupted.
     pub fn was_within(&self, tracee: &Tracee, code: &Code) -> bool {
         let address = self.interrupted().rip;
         let is_code = tracee.layout.place(address).is_some_and(|place| !code.is_stub(place));
-        is_code || tracee.is_in_scratch(address)
+        let returns = self.restorers.iter().any(|it| it.0 == address || it.1 == address);
+        is_code || returns || tracee.is_in_scratch(address)
     }
 
     /// The frame of the handler that returns, if a thread stopped where one does; the
@@ -143,15 +149,33 @@ impl Handlers {
         thread: Pid,
         address: u64,
     ) -> Result<Option<u64>, Error> {
-        if !self.restorers.contains(&address) {
+        let Some(&(_, next)) = self.restorers.iter().find(|it| it.0 == address) else {
             return Ok(None);
+        };
+        // It may be gone.
+        let Ok(mut registers) = tracee.registers_of(thread) else { return Ok(None) };
+        (registers.rax, registers.rip) = (SIGRETURN, next);
+        match ptrace::setregs(thread, registers) {
+            Err(Errno::ESRCH) => Ok(None),
+            other => {
+                other.map_err(|error| tracee.failed(error))?;
+                Ok(Some(registers.rsp.wrapping_sub(8)))
+            }
         }
-        let mut registers = tracee.registers_of(thread)?;
-        registers.rax = u64::from(RESTORER[3]);
-        registers.rip = address + FIRST;
-        ptrace::setregs(thread, registers).map_err(|error| tracee.failed(error))?;
-        Ok(Some(registers.rsp.wrapping_sub(8)))
     }
+}
+
+/// How long the first instruction is of code that handlers return to; nothing if it is
+/// other code.
+fn first_of_restorer(tracee: &Tracee, address: u64, breakpoints: &HashMap<u64, u8>) -> Option<u64> {
+    RESTORERS.iter().find_map(|&(wanted, length)| {
+        let mut code = vec![0; wanted.len()];
+        tracee.read(address, &mut code).ok()?;
+        for (place, byte) in (address..).zip(&mut code) {
+            *byte = breakpoints.get(&place).copied().unwrap_or(*byte);
+        }
+        (code == wanted).then_some(length)
+    })
 }
 
 /// Words of the program's memory.
@@ -163,9 +187,9 @@ fn words<const N: usize>(tracee: &Tracee, address: u64) -> Option<[u64; N]> {
 }
 
 /// Whether a thread handles a signal, if that can be found out.
-fn is_caught(thread: Pid, signal: Signal) -> Option<bool> {
+pub(super) fn is_caught(thread: Pid, signal: i32) -> Option<bool> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
     let caught = u64::from_str_radix(line.trim(), 16).ok()?;
-    Some(caught >> (signal as u32 - 1) & 1 == 1)
+    Some(caught.checked_shr(signal.unsigned_abs().wrapping_sub(1)).unwrap_or(0) & 1 == 1)
 }

@@ -18,14 +18,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use backtrail_agent::{self as agent, Header, LOG_START, LogHeader};
-use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 
 use super::breakpoints::{Breakpoints, Ran, Stop};
 use super::frames::{self, Frames};
+use super::sys::{self, Status};
 use super::{Ended, Tracee};
 use crate::Error;
 
@@ -62,11 +61,10 @@ impl Breakpoints<'_> {
         let mut frames = Frames::new();
         let mut at_end: Option<Vec<u64>> = None;
         let ended = loop {
-            let flags = WaitPidFlag::WUNTRACED | WaitPidFlag::__WALL;
-            match waitpid(tracee.pid, Some(flags)) {
-                Ok(WaitStatus::Exited(_, status)) => break Ended::Exited(status),
-                Ok(WaitStatus::Signaled(_, signal, _)) => break Ended::Killed(signal as i32),
-                Ok(WaitStatus::Stopped(_, Signal::SIGSTOP)) => {
+            match sys::wait(Some(tracee.pid), libc::WUNTRACED | libc::__WALL) {
+                Ok(Status::Exited(_, status)) => break Ended::Exited(status),
+                Ok(Status::Killed(_, signal)) => break Ended::Killed(signal),
+                Ok(Status::Stopped(_, libc::SIGSTOP)) => {
                     let log = read_log(&file).map_err(unwritable)?;
                     if log.context != 0 {
                         let registers = registers_of(tracee, log.context)?;
@@ -74,7 +72,7 @@ impl Breakpoints<'_> {
                         let _ = kill(tracee.pid, Signal::SIGCONT);
                     }
                 }
-                Ok(_) | Err(Errno::EINTR) => {}
+                Ok(_) => {}
                 Err(error) => return Err(tracee.failed(error)),
             }
         };

@@ -12,16 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::errno::Errno;
-use nix::libc::user_regs_struct;
+use nix::libc::{self, user_regs_struct};
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::layout::{AT_ENTRY, Layout};
-use super::sys;
+use super::sys::{self, Status};
 use crate::Error;
 use crate::code::Code;
 
@@ -67,12 +65,12 @@ impl Drop for Tracee {
             // Its threads before itself; each may have more to say before it is gone. One
             // that stopped when it was about to end anyway does not go on by itself.
             for thread in self.threads.iter().copied().chain([self.pid]) {
-                let _ = ptrace::cont(thread, None);
-                while let Ok(status) = waitpid(thread, Some(WaitPidFlag::__WALL)) {
-                    if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                let _ = sys::go_on(thread, None);
+                while let Ok(status) = sys::wait(Some(thread), libc::__WALL) {
+                    if status.is_end() {
                         break;
                     }
-                    let _ = ptrace::cont(thread, None);
+                    let _ = sys::go_on(thread, None);
                 }
             }
         }
@@ -119,8 +117,8 @@ impl Launch<'_> {
         })?;
         let pid = Pid::from_raw(child.id() as i32);
         let wrong = |what: &str| Error::Trace { path: executable.clone(), what: what.to_owned() };
-        match waitpid(pid, Some(WaitPidFlag::__WALL)) {
-            Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => {}
+        match sys::wait(Some(pid), libc::__WALL) {
+            Ok(Status::Stopped(_, libc::SIGTRAP)) => {}
             _ => return Err(wrong("it did not stop when it was started")),
         }
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
@@ -227,13 +225,8 @@ impl Tracee {
         ptrace::setregs(self.pid, registers).map_err(|error| self.failed(error))
     }
 
-    pub(super) fn wait(&self) -> Result<WaitStatus, Error> {
-        loop {
-            match waitpid(self.pid, Some(WaitPidFlag::__WALL)) {
-                Err(Errno::EINTR) => {}
-                other => return other.map_err(|error| self.failed(error)),
-            }
-        }
+    pub(super) fn wait(&self) -> Result<Status, Error> {
+        sys::wait(Some(self.pid), libc::__WALL).map_err(|error| self.failed(error))
     }
 
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
@@ -262,12 +255,12 @@ impl Tracee {
         let byte = self.put_breakpoint(address)?;
         let mut signal = None;
         loop {
-            ptrace::cont(self.pid, signal).map_err(|error| self.failed(error))?;
+            sys::go_on(self.pid, signal).map_err(|error| self.failed(error))?;
             signal = None;
             match self.wait()? {
-                WaitStatus::Stopped(_, Signal::SIGTRAP) => break,
-                WaitStatus::Stopped(_, other) => signal = Some(other),
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+                Status::Stopped(_, libc::SIGTRAP) => break,
+                Status::Stopped(_, other) => signal = Some(other),
+                Status::Exited(..) | Status::Killed(..) => {
                     self.is_gone = true;
                     return Err(self.wrong(
                         "it ended before its own code began: a library may be missing, run it by itself",

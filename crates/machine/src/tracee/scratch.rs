@@ -8,11 +8,9 @@ use std::fs;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::ptrace;
-use nix::sys::signal::Signal;
-use nix::sys::wait::WaitStatus;
 
 use super::Tracee;
+use super::sys::{self, Status};
 use crate::Error;
 use crate::code::Code;
 
@@ -73,9 +71,9 @@ impl Tracee {
         (registers.rdi, registers.rsi, registers.rdx) = (rdi, rsi, rdx);
         (registers.r10, registers.r8, registers.r9) = (r10, r8, r9);
         self.set_registers(registers)?;
-        ptrace::step(self.pid, None).map_err(|error| self.failed(error))?;
+        sys::step(self.pid, None).map_err(|error| self.failed(error))?;
         let status = self.wait()?;
-        if !matches!(status, WaitStatus::Stopped(_, Signal::SIGTRAP)) {
+        if !matches!(status, Status::Stopped(_, libc::SIGTRAP)) {
             return Err(self.wrong("it was interrupted at its first instruction"));
         }
         let result = self.registers()?.rax;

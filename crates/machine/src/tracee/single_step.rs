@@ -10,12 +10,11 @@
 
 use std::collections::HashMap;
 
-use nix::sys::ptrace;
-use nix::sys::signal::Signal;
-use nix::sys::wait::WaitStatus;
+use nix::libc;
 
 use super::children::{self, Change};
 use super::launch::BREAKPOINT;
+use super::sys::{self, Status};
 use super::threads::Threads;
 use super::{Ended, Tracee};
 use crate::Error;
@@ -32,7 +31,7 @@ pub fn blocks(
 ) -> Result<Ended, Error> {
     let bytes = put_breakpoints(tracee, code)?;
     let mut threads = Threads::new(tracee.pid);
-    let mut deliver: Option<Signal> = None;
+    let mut deliver: Option<i32> = None;
     let mut at = super::sys::program_counter(tracee.pid).map_err(|error| tracee.failed(error))?;
     let mut current = None;
     loop {
@@ -62,23 +61,23 @@ pub fn blocks(
         }
         let outside = seen.is_none();
         let moved = if outside {
-            ptrace::cont(tracee.pid, deliver.take())
+            sys::go_on(tracee.pid, deliver.take())
         } else {
-            ptrace::step(tracee.pid, deliver.take())
+            sys::step(tracee.pid, deliver.take())
         };
         moved.map_err(|error| tracee.failed(error))?;
         match tracee.wait()? {
-            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
-            WaitStatus::Stopped(_, signal) => deliver = Some(signal),
-            WaitStatus::Exited(_, status) => {
+            Status::Stopped(_, libc::SIGTRAP) => {}
+            Status::Stopped(_, signal) => deliver = Some(signal),
+            Status::Exited(_, status) => {
                 tracee.is_gone = true;
                 return Ok(Ended::Exited(status));
             }
-            WaitStatus::Signaled(_, signal, _) => {
+            Status::Killed(_, signal) => {
                 tracee.is_gone = true;
-                return Ok(Ended::Killed(signal as i32));
+                return Ok(Ended::Killed(signal));
             }
-            WaitStatus::PtraceEvent(_, _, event) => {
+            Status::Event(_, event) => {
                 let pid = tracee.pid;
                 match children::on_event(tracee, &mut threads, pid, event, &bytes)? {
                     Change::Replaced => return children::see_out(tracee),
@@ -93,7 +92,6 @@ pub fn blocks(
                     Change::None => {}
                 }
             }
-            _ => {}
         }
         let Ok(counter) = super::sys::program_counter(tracee.pid) else { continue };
         if hidden.is_some() {

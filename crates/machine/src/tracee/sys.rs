@@ -20,6 +20,85 @@ pub(super) fn spawn_traced(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
+/// What happened to a thread. Signals are numbers: those of real time have no names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// It ended, with this status.
+    Exited(Pid, i32),
+    /// It was killed, by this signal.
+    Killed(Pid, i32),
+    /// It stopped, by this signal.
+    Stopped(Pid, i32),
+    /// It stopped, and says of what (`PTRACE_EVENT_…`).
+    Event(Pid, i32),
+}
+
+impl Status {
+    pub fn pid(self) -> Pid {
+        let (Self::Exited(pid, _)
+        | Self::Killed(pid, _)
+        | Self::Stopped(pid, _)
+        | Self::Event(pid, _)) = self;
+        pid
+    }
+
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Exited(..) | Self::Killed(..))
+    }
+}
+
+/// Waits for what happens next to a process, or to any.
+pub(super) fn wait(process: Option<Pid>, flags: i32) -> Result<Status, Errno> {
+    let process = process.map_or(-1, Pid::as_raw);
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is stored in a number of ours.
+        let found = unsafe { libc::waitpid(process, &raw mut status, flags) };
+        let pid = match Errno::result(found) {
+            Err(Errno::EINTR) => continue,
+            other => Pid::from_raw(other?),
+        };
+        if libc::WIFEXITED(status) {
+            return Ok(Status::Exited(pid, libc::WEXITSTATUS(status)));
+        }
+        if libc::WIFSIGNALED(status) {
+            return Ok(Status::Killed(pid, libc::WTERMSIG(status)));
+        }
+        if libc::WIFSTOPPED(status) {
+            return Ok(match (libc::WSTOPSIG(status), status >> 16) {
+                (libc::SIGTRAP, event) if event != 0 => Status::Event(pid, event),
+                (signal, _) => Status::Stopped(pid, signal),
+            });
+        }
+    }
+}
+
+/// Lets a stopped thread go on, with a signal.
+#[inline]
+pub(super) fn go_on(thread: Pid, signal: Option<i32>) -> Result<(), Errno> {
+    resume(libc::PTRACE_CONT, thread, signal)
+}
+
+/// Lets a stopped thread go on for one instruction.
+pub(super) fn step(thread: Pid, signal: Option<i32>) -> Result<(), Errno> {
+    resume(libc::PTRACE_SINGLESTEP, thread, signal)
+}
+
+#[inline]
+fn resume(how: libc::c_uint, thread: Pid, signal: Option<i32>) -> Result<(), Errno> {
+    // SAFETY: no memory of this process takes part.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::c_long::from(how),
+            libc::c_long::from(thread.as_raw()),
+            0,
+            libc::c_long::from(signal.unwrap_or(0)),
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
 /// Where the program counter is in `struct user`.
 const RIP: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
 

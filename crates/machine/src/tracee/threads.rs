@@ -11,12 +11,11 @@
 use std::collections::HashMap;
 
 use nix::errno::Errno;
-use nix::sys::ptrace;
-use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::libc;
 use nix::unistd::Pid;
 
-use super::{Tracee, sys};
+use super::Tracee;
+use super::sys::{self, Status};
 use crate::Error;
 
 pub(super) struct Threads {
@@ -66,8 +65,8 @@ impl Threads {
 
     /// Lets a thread go on, unless it is gone or has not begun.
     #[inline]
-    pub fn go_on(&self, tracee: &Tracee, pid: Pid, deliver: Option<Signal>) -> Result<(), Error> {
-        match ptrace::cont(pid, deliver) {
+    pub fn go_on(&self, tracee: &Tracee, pid: Pid, deliver: Option<i32>) -> Result<(), Error> {
+        match sys::go_on(pid, deliver) {
             Err(Errno::ESRCH) if !self.is_alone() => Ok(()),
             other => other.map_err(|error| tracee.failed(error)),
         }
@@ -75,17 +74,11 @@ impl Threads {
 
     /// The next thing that happens to any of them.
     #[inline]
-    pub fn wait(&self, tracee: &Tracee) -> Result<WaitStatus, Error> {
+    pub fn wait(&self, tracee: &Tracee) -> Result<Status, Error> {
         if self.is_alone() {
             return tracee.wait();
         }
-        loop {
-            let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
-            match waitpid(None, Some(flags)) {
-                Err(Errno::EINTR) => {}
-                other => return other.map_err(|error| tracee.failed(error)),
-            }
-        }
+        sys::wait(None, libc::__WALL | libc::__WNOTHREAD).map_err(|error| tracee.failed(error))
     }
 
     /// Where a thread is; nothing if it is gone.

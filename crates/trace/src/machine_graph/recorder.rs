@@ -76,7 +76,7 @@ impl<'a> Recorder<'a> {
             Stop::At(number) => {
                 Recorded::Event(Event { witness: self.witnesses[number], depth: 0 })
             }
-            Stop::Landing(number, frames) => Recorded::Event(Event {
+            Stop::Landing { number, frames, .. } => Recorded::Event(Event {
                 witness: self.witnesses[number],
                 depth: self.depth(frames),
             }),

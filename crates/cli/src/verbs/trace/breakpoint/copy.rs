@@ -150,7 +150,13 @@ impl Record<'_> {
     fn push(&mut self, thread: usize, stop: &Stop<'_>, recorded: Recorded) -> Result<(), Error> {
         if let Stop::Handles { frame, .. } = *stop {
             let handlers = self.handlers.entry(thread).or_default();
+            handlers.retain(|it| it.0 != frame);
             handlers.push((frame, recorded != Recorded::Nothing));
+        }
+        if let (Stop::Landing { stack, .. }, Some(handlers)) =
+            (stop, self.handlers.get_mut(&thread))
+        {
+            handlers.retain(|it| it.0 >= *stack);
         }
         if let Stop::Resumes(frame) = *stop {
             let handlers = self.handlers.entry(thread).or_default();
@@ -178,7 +184,7 @@ impl Record<'_> {
         };
         if let Some(event) = event {
             summary.events += 1;
-            writer.push(event, matches!(stop, Stop::Landing(..)))?;
+            writer.push(event, matches!(stop, Stop::Landing { .. }))?;
         }
         Ok(())
     }
