@@ -13,6 +13,7 @@ pub mod corpus;
 pub mod crashes;
 pub mod csmith;
 pub mod demo;
+pub mod installed;
 pub mod kept;
 pub mod layers;
 pub mod packages;

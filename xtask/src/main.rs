@@ -3,8 +3,8 @@
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::{
-    bench, corpus, crashes, csmith, demo, packages::Need, partitions, readers, setup, stepped,
-    story, suite, terminal, tidy, traces, workspace,
+    bench, corpus, crashes, csmith, demo, installed, packages::Need, partitions, readers, setup,
+    stepped, story, suite, terminal, tidy, traces, workspace,
 };
 
 /// Set-up, demo, tests, the corpus and benchmarks of Backtrail.
@@ -51,6 +51,8 @@ enum Fuzz {
     Crash(crashes::Options),
     /// C programs that csmith writes, by seed
     Csmith(csmith::Options),
+    /// Whatever is installed, alone and traced by breakpoints
+    Installed(installed::Options),
     /// Labels that tell paths of interest from all others, on random graphs
     Partition(partitions::Options),
     /// Inputs of everything that reads files, chosen by coverage
@@ -80,6 +82,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Fuzz(Fuzz::Breakpoints(options)) => stepped::run(&options),
         Verb::Fuzz(Fuzz::Crash(options)) => crashes::run(&options),
         Verb::Fuzz(Fuzz::Csmith(options)) => csmith::run(&options),
+        Verb::Fuzz(Fuzz::Installed(options)) => installed::run(&options),
         Verb::Fuzz(Fuzz::Partition(options)) => partitions::run(&options),
         Verb::Fuzz(Fuzz::Readers(options)) => readers::run(&options),
         Verb::Fuzz(Fuzz::Trace(options)) => traces::run(&options),
