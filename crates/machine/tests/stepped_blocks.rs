@@ -277,6 +277,25 @@ fn a_table_is_found_though_a_call_before_a_case_never_returns() {
     assert_eq!(step(&program, &[], None).ended, Ended::Exited(5));
 }
 
+/// perl's `S_maybe_multideref` reads an entry before a loop and jumps to it within.
+#[test]
+fn tables_are_found_by_way_of_the_stack() {
+    let folder = tempfile::tempdir().unwrap();
+    for options in [&["-O1"][..], &["-O1", "-s", "-no-pie"]] {
+        let program = compile(folder.path(), "gcc", "spilled.s", options);
+        let code = Code::of_file(&program).unwrap();
+        let ways = code.blocks.iter().filter_map(|block| match &block.exit {
+            Exit::Blocks(next) if next.len() > 1 => Some(next.len()),
+            _ => None,
+        });
+        assert_eq!(ways.filter(|&it| it != 2).collect::<Vec<_>>(), [3, 4], "{options:?}");
+        for arguments in [&[][..], &["2"], &["2", "3"]] {
+            let stepped = step(&program, arguments, None);
+            assert!(matches!(stepped.ended, Ended::Exited(24 | 0)), "{:?}", stepped.ended);
+        }
+    }
+}
+
 #[test]
 fn code_that_throws_is_found() {
     let folder = tempfile::tempdir().unwrap();

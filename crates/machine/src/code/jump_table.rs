@@ -5,9 +5,10 @@
 //! forward analysis says which registers hold the address of such a table, an
 //! entry of it, or the sum that is jumped to, at every place of a function: meeting
 //! ways agree, or nothing is known. It goes through the whole function, because the
-//! address of a table is often loaded far away, before a loop. Where that finds no
-//! table, ways are left out on which nothing is known, if others know something: such
-//! are those behind calls of functions that never return, which nobody can tell.
+//! address of a table is often loaded far away, before a loop, and kept on the stack
+//! meanwhile, as an entry may be. Where that finds no table, ways are left out on which
+//! nothing is known, if others know something: such are those behind calls of functions
+//! that never return, which nobody can tell.
 //!
 //! How many entries a table has is read off what is done to the index before
 //! ([`super::index`]). A table ends before the next one; where nothing is compared,
@@ -103,9 +104,39 @@ impl Meeting {
     }
 }
 
-type State = [Known; 16];
+/// How many words of the stack are followed beside the registers.
+const SLOTS: usize = 8;
 
-const NOTHING: State = [Known::Nothing; 16];
+/// Of the registers, then of words of the stack.
+type State = [Known; 16 + SLOTS];
+
+const NOTHING: State = [Known::Nothing; 16 + SLOTS];
+const UNREACHED: State = [Known::Unreached; 16 + SLOTS];
+
+/// A word of the stack: the register it is addressed by, and how far from it.
+type Slot = (Register, u64);
+
+/// The word of the stack that an instruction's memory operand is, or is in.
+fn slot(instruction: &Instruction) -> Option<Slot> {
+    let is_plain = instruction.memory_index() == Register::None
+        && instruction.segment_prefix() == Register::None;
+    match instruction.memory_base() {
+        base @ (Register::RSP | Register::RBP) if is_plain => {
+            Some((base, instruction.memory_displacement64()))
+        }
+        _ => None,
+    }
+}
+
+/// The word of the stack that an instruction reads whole.
+fn slot_read(instruction: &Instruction) -> Option<Slot> {
+    let reads = match instruction.code() {
+        Opcode::Mov_r64_rm64 | Opcode::Add_r64_rm64 => instruction.op1_kind(),
+        Opcode::Jmp_rm64 => instruction.op0_kind(),
+        _ => return None,
+    };
+    if reads == OpKind::Memory { slot(instruction) } else { None }
+}
 
 fn number(register: Register) -> Option<usize> {
     register.is_gpr().then(|| register.full_register().number())
@@ -139,12 +170,68 @@ struct Tracker<'a> {
     readers: HashMap<u64, Reader>,
     /// Who reads tables of bytes.
     bytes: HashMap<u64, Bytes>,
+    /// The words of the stack that are followed, at most [`SLOTS`].
+    slots: Vec<Slot>,
 }
 
 impl<'a> Tracker<'a> {
     fn new(loaded: &'a Loaded) -> Self {
         let info = InstructionInfoFactory::new();
-        Self { loaded, info, readers: HashMap::new(), bytes: HashMap::new() }
+        let (readers, bytes) = (HashMap::new(), HashMap::new());
+        Self { loaded, info, readers, bytes, slots: Vec::new() }
+    }
+
+    /// Chooses the words of the stack that are followed: those that are read before
+    /// jumps that are not known, the last ones first. What is jumped to is kept there
+    /// where registers do not suffice.
+    fn look_at_stack(&mut self, jumps: impl Iterator<Item = (u64, u64)>) {
+        self.slots.clear();
+        for (start, last) in jumps {
+            let mut read = Vec::new();
+            let mut address = start;
+            while address <= last {
+                let Some(instruction) = decode(self.loaded, address) else { break };
+                read.extend(slot_read(&instruction));
+                address = instruction.next_ip();
+            }
+            for slot in read.into_iter().rev() {
+                if self.slots.len() < SLOTS && !self.slots.contains(&slot) {
+                    self.slots.push(slot);
+                }
+            }
+        }
+    }
+
+    /// What is known of the word of the stack that an instruction reads.
+    fn of_slot(&self, state: &State, instruction: &Instruction) -> Option<Known> {
+        let read = slot_read(instruction)?;
+        let place = self.slots.iter().position(|&it| it == read)?;
+        Some(state[16 + place])
+    }
+
+    /// Forgets words of the stack that an instruction changes, all where it changes
+    /// what they are addressed by, and keeps what it writes whole.
+    fn step_slots(&self, state: &mut State, instruction: &Instruction, changed: &[bool; 16]) {
+        let written = (instruction.op0_kind() == OpKind::Memory)
+            .then(|| slot(instruction))
+            .flatten()
+            .map(|it| (it, instruction.memory_size().size() as u64));
+        for (place, &(base, offset)) in self.slots.iter().enumerate() {
+            let is_written = written.is_some_and(|((by, from), size)| {
+                let overlaps = from.wrapping_sub(offset) < 8 || offset.wrapping_sub(from) < size;
+                by == base && overlaps
+            });
+            if is_written || changed[base.number()] {
+                state[16 + place] = Known::Nothing;
+            }
+        }
+        if instruction.code() == Opcode::Mov_rm64_r64
+            && let Some((slot, _)) = written
+            && let Some(place) = self.slots.iter().position(|&it| it == slot)
+            && let Some(source) = number(instruction.op1_register())
+        {
+            state[16 + place] = state[source];
+        }
     }
 
     /// The table that a memory operand reads an entry of.
@@ -203,7 +290,9 @@ impl<'a> Tracker<'a> {
         match instruction.code() {
             Opcode::Mov_r64_rm64 | Opcode::Mov_rm64_r64 => match instruction.op1_kind() {
                 OpKind::Register => Some(of(instruction.op1_register())),
-                OpKind::Memory => self.table(state, instruction).map(Known::Pointer),
+                OpKind::Memory => self
+                    .of_slot(state, instruction)
+                    .or_else(|| self.table(state, instruction).map(Known::Pointer)),
                 _ => None,
             },
             Opcode::Movzx_r32_rm8 => match instruction.op1_kind() {
@@ -227,10 +316,12 @@ impl<'a> Tracker<'a> {
                 OpKind::Memory => self.table(state, instruction).map(Known::Distance),
                 _ => None,
             },
-            Opcode::Add_r64_rm64 | Opcode::Add_rm64_r64
-                if instruction.op1_kind() == OpKind::Register =>
-            {
-                add(of(instruction.op0_register()), of(instruction.op1_register()))
+            Opcode::Add_r64_rm64 | Opcode::Add_rm64_r64 => {
+                let other = match instruction.op1_kind() {
+                    OpKind::Register => of(instruction.op1_register()),
+                    _ => self.of_slot(state, instruction)?,
+                };
+                add(of(instruction.op0_register()), other)
             }
             Opcode::Lea_r64_m
                 if instruction.memory_index_scale() == 1
@@ -244,13 +335,17 @@ impl<'a> Tracker<'a> {
 
     /// The table that a jump goes through.
     fn jumped_through(&mut self, state: &State, jump: &Instruction) -> Option<Table> {
-        match jump.op0_kind() {
-            OpKind::Register => match state[number(jump.op0_register())?] {
-                Known::Sum(entries, base) => Some(Table::Distances { entries, base }),
-                Known::Pointer(entries) => Some(Table::Pointers { entries }),
-                _ => None,
+        let known = match jump.op0_kind() {
+            OpKind::Register => state[number(jump.op0_register())?],
+            OpKind::Memory => match self.of_slot(state, jump) {
+                Some(known) => known,
+                None => Known::Pointer(self.table(state, jump)?),
             },
-            OpKind::Memory => self.table(state, jump).map(|entries| Table::Pointers { entries }),
+            _ => return None,
+        };
+        match known {
+            Known::Sum(entries, base) => Some(Table::Distances { entries, base }),
+            Known::Pointer(entries) => Some(Table::Pointers { entries }),
             _ => None,
         }
     }
@@ -264,6 +359,7 @@ impl<'a> Tracker<'a> {
         }
         let value = self.value(state, instruction);
         let info = self.info.info(instruction);
+        let mut changed = [false; 16];
         for used in info.used_registers() {
             let writes = matches!(
                 used.access(),
@@ -274,8 +370,10 @@ impl<'a> Tracker<'a> {
             );
             if let (true, Some(number)) = (writes, number(used.register())) {
                 state[number] = Known::Nothing;
+                changed[number] = true;
             }
         }
+        self.step_slots(state, instruction, &changed);
         if let (Some(value), Some(target)) = (value, number(instruction.op0_register())) {
             state[target] = value;
         }
@@ -305,6 +403,7 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
             continue;
         }
         let region = Region::new(all, range);
+        tracker.look_at_stack(starts.iter().map(|start| (*start, all.stretches[start].last)));
         let mut waiting = starts;
         for how in [Meeting::Sure, Meeting::Hopeful] {
             let states = region.states(all, &mut tracker, how);
@@ -397,7 +496,7 @@ impl Region {
             is_entry[first] = true;
         }
         let mut states: Vec<State> =
-            is_entry.iter().map(|&it| if it { NOTHING } else { [Known::Unreached; 16] }).collect();
+            is_entry.iter().map(|&it| if it { NOTHING } else { UNREACHED }).collect();
         let mut waiting: BTreeSet<usize> =
             (0..states.len()).filter(|&number| is_entry[number]).collect();
         while let Some(number) = waiting.pop_first() {
