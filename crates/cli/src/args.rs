@@ -2,6 +2,7 @@
 
 pub mod copies;
 pub mod plan;
+pub mod program;
 pub mod trace;
 pub mod tune;
 
@@ -169,7 +170,7 @@ pub struct Profile {
     #[arg(long, value_name = "FILE")]
     pub status: Option<PathBuf>,
     /// An executable built by Backtrail.
-    pub program: PathBuf,
+    pub program: program::Program,
     /// The program's own arguments.
     #[arg(last = true)]
     pub arguments: Vec<std::ffi::OsString>,

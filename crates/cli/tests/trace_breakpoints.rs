@@ -82,6 +82,30 @@ fn the_programs_status_is_left_with_and_what_cannot_be_traced_is_said() {
     assert_eq!(code, Some(2), "{message}");
 }
 
+#[test]
+fn a_program_is_found_where_shells_find_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let trace = |options: &[&str]| {
+        let words = ["trace", "--witness", "breakpoint"];
+        let traced = backtrail(folder, &[&words, options, &["expr", "--", "1", "+"]].concat());
+        (traced.status.code(), text(&traced.stderr))
+    };
+    for options in [&[][..], &["--runs", "2"], &["--runs", "2", "--in-process"]] {
+        let (code, message) = trace(options);
+        assert_eq!(code, Some(2), "{options:?}: {message}");
+        // Its own message, which begins with the name it was started by.
+        assert!(message.lines().any(|it| it.starts_with("expr: ")), "{options:?}: {message}");
+        std::fs::remove_file(folder.join("expr.bttrace")).unwrap();
+    }
+    // A file in the folder comes first.
+    std::fs::copy("/usr/bin/false", folder.join("expr")).unwrap();
+    assert_eq!(trace(&[]).0, Some(1));
+    let missing = backtrail(folder, &["trace", "--witness", "breakpoint", "no-such-program"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(text(&missing.stderr).contains("no-such-program"), "{}", text(&missing.stderr));
+}
+
 /// A breakpoint in one would be read as a part of it.
 #[test]
 fn constants_between_functions_are_left_alone() {

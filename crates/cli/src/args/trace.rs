@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::copies::Running;
+use super::program::Program;
 
 /// `backtrail trace`
 #[derive(Debug, Args)]
@@ -64,7 +65,7 @@ pub struct Trace {
     #[arg(long, value_name = "DIR", hide = true)]
     pub keep: Option<PathBuf>,
     /// An executable built by Backtrail, or any at all with breakpoints.
-    pub program: PathBuf,
+    pub program: Program,
     /// The program's own arguments.
     #[arg(last = true)]
     pub arguments: Vec<OsString>,

@@ -95,7 +95,7 @@ fn collect_one(
     let records = scratch.join("records");
     let run = Run {
         executable: &variant,
-        name: args.program.as_os_str(),
+        name: args.program.name(),
         arguments: &args.arguments,
         environment: &[(backtrail_abi::log::DIR_VARIABLE, records.as_os_str())],
     };

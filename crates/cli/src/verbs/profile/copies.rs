@@ -55,7 +55,7 @@ pub fn collect(
     let entry = std::env::current_exe().map_err(Error::read(Path::new("/proc/self/exe")))?;
     let outcome = copies::run_copies(&Copies {
         variants: &variants,
-        name: args.program.as_os_str(),
+        name: args.program.name(),
         arguments: &args.arguments,
         environment: &[],
         isolation: isolation(args.copies.running.isolate),

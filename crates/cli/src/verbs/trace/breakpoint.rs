@@ -34,6 +34,7 @@ use backtrail_trace::rebuild::{Divergence, Outcome, Rebuild, Tables};
 
 use super::{begin_file, finish_file};
 use crate::args::copies::{Engine, Running};
+use crate::args::program::Program;
 use crate::exit::Diverged;
 use crate::verbs::profile::copies::{bar, engine, isolation};
 use modules::Modules;
@@ -42,7 +43,7 @@ use partial::{Events, Partial, Summary, ThreadSummary};
 /// What is asked for.
 pub struct Request<'a> {
     /// The executable.
-    pub program: &'a Path,
+    pub program: &'a Program,
     /// Its arguments.
     pub arguments: &'a [OsString],
     /// Over how many runs.
@@ -167,7 +168,7 @@ fn run_copies(
     };
     let outcome = copies::run_copies(&Copies {
         variants: &variants,
-        name: request.program.as_os_str(),
+        name: request.program.name(),
         arguments: request.arguments,
         environment: &[],
         isolation: isolation(request.running.isolate),

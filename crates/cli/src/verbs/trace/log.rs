@@ -36,7 +36,7 @@ pub fn collect(
     let packer = Packer::start([records.clone()]);
     let status = local::run(&Run {
         executable: &variant,
-        name: args.program.as_os_str(),
+        name: args.program.name(),
         arguments: &args.arguments,
         environment: &environment,
     })?;

@@ -343,7 +343,7 @@ fn run_all(
         let began = child_seconds();
         let status = local::run(&Run {
             executable: &variant.executable,
-            name: args.program.as_os_str(),
+            name: args.program.name(),
             arguments: &args.arguments,
             environment: &environment,
         })?;
@@ -378,7 +378,7 @@ fn run_all(
         bound.environment().into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let outcome = copies::run_copies(&Copies {
         variants: &variants,
-        name: args.program.as_os_str(),
+        name: args.program.name(),
         arguments: &args.arguments,
         environment: &environment,
         is_trial,

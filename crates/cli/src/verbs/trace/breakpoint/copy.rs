@@ -49,7 +49,7 @@ impl Job {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             modules: modules.clone(),
-            name: request.program.as_os_str().as_bytes().to_vec(),
+            name: request.program.name().as_bytes().to_vec(),
             places: profile.places().iter().map(|place| place.position() as u32).collect(),
             in_process: request.in_process,
         })

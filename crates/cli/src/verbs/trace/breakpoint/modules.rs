@@ -118,7 +118,7 @@ fn libraries(
     let nothing = Path::new("/dev/null");
     let launch = Launch {
         executable: program,
-        name: request.program.as_os_str(),
+        name: request.program.name(),
         arguments: request.arguments,
         without: &[backtrail_abi::log::DIR_VARIABLE],
         input: Some(File::open(nothing).map_err(Error::read(nothing))?),
