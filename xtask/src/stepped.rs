@@ -34,6 +34,9 @@ const LIBRARY: &str = "traces_of_a_program_and_its_library";
 /// The test of tables of jumps that nothing bounds.
 const TABLES: &str = "traces_through_tables_without_bounds";
 
+/// The test of computed jumps within functions and out of them.
+const LEAVING: &str = "traces_of_jumps_that_stay_or_leave";
+
 /// The test of exceptions in an executable that holds its libraries.
 const THROWN_STATICALLY: &str = "exceptions_in_what_is_linked_statically";
 
@@ -96,6 +99,7 @@ impl Part {
                 format!("{compiler} {option} with a library")
             }
             Part::Compiled(TABLES, compiler, option) => format!("{compiler} {option}, tables"),
+            Part::Compiled(LEAVING, compiler, option) => format!("{compiler} {option}, leaving"),
             Part::Compiled(_, compiler, option) => format!("{compiler} {option}"),
             Part::WithLibrary(command, library) => {
                 format!("{} with {library}", name_of(command))
@@ -111,6 +115,7 @@ impl Part {
             ("traces_of_what_gcc_and_clang_make", ["gcc", "clang-19"]),
             ("exceptions_land", ["g++", "clang++-19"]),
             (TABLES, ["gcc", "clang-19"]),
+            (LEAVING, ["gcc", "clang-19"]),
             (LIBRARY, ["gcc", "clang-19"]),
         ] {
             for compiler in compilers {

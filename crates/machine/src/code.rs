@@ -17,8 +17,8 @@
 //! the function it stands for.
 //!
 //! What is *assumed*: that a computed jump for which no table was found, in a
-//! function none of whose inner labels has its address taken, is a call in tail
-//! position. Such jumps are listed ([`Code::open_jumps`]). Whoever follows an
+//! function none of whose inner labels has its address taken where the stack is as
+//! high, is a call in tail position. Such jumps are listed ([`Code::open_jumps`]). Whoever follows an
 //! execution will notice when the assumption does not hold.
 
 mod constants;
@@ -39,7 +39,7 @@ use crate::Error;
 use crate::image::Image;
 use decoded::{Flow, Goto, stub};
 use descent::{Descent, Stretch, TableEnds};
-use frames::FrameRange;
+use frames::{FrameRange, Height};
 use loaded::Loaded;
 
 pub(crate) use joined::module_of;
@@ -64,8 +64,8 @@ pub const KERNEL: &str = "(kernel)";
 pub enum Exit {
     /// Any of these blocks: one, two, or as many as a table has.
     Blocks(Vec<usize>),
-    /// A block, or a call in tail position.
-    BlockOrTail(usize, Callee),
+    /// Any of these blocks, or a call in tail position.
+    BlocksOrTail(Vec<usize>, Callee),
     /// A call, and this block if it returns.
     Call(Callee, Option<usize>),
     /// A call in tail position.
@@ -361,21 +361,27 @@ impl<'a> Finder<'a> {
         labels.filter(|&it| !self.loaded.fixed || is_used(it)).collect()
     }
 
-    /// Computed jumps without a table go to the labels of their function.
+    /// Computed jumps without a table go to those labels of their function where the
+    /// stack is as high as at the jump; where it is as high as where the function began,
+    /// they may be calls in tail position, too.
     fn use_labels(&self, descent: &mut Descent<'_>) {
         let mut found = Vec::new();
-        for stretch in descent.stretches.values() {
-            let is_open = descent.is_open(stretch);
-            if let (true, Some(frame)) = (is_open, descent.frame_of(stretch.last)) {
-                let labels = self.labels.range(frame.start..frame.end).copied();
-                let labels: Vec<u64> =
-                    labels.filter(|&it| !descent.is_inside_an_instruction(it)).collect();
-                if !labels.is_empty() {
-                    found.push((stretch.last, labels));
-                }
+        for stretch in descent.stretches.values().filter(|it| descent.is_open(it)) {
+            let Some(frame) = descent.frame_of(stretch.last) else { continue };
+            let height = frame.height(stretch.last);
+            let labels = self.labels.range(frame.start..frame.end).copied();
+            let labels: Vec<u64> = labels
+                .filter(|&it| !descent.is_inside_an_instruction(it))
+                .filter(|&it| height.is_none() || frame.height(it) == height)
+                .collect();
+            if !labels.is_empty() {
+                let may_leave = height.is_none_or(|it| it == Height::OF_CALLER);
+                found.push((stretch.last, labels, may_leave));
             }
         }
-        found.into_iter().for_each(|(jump, labels)| descent.add_table(jump, labels));
+        found.into_iter().for_each(|(jump, labels, may_leave)| {
+            descent.add_labels(jump, labels, may_leave);
+        });
     }
 
     fn finish(&self, descent: &Descent<'_>, stubs: Vec<(u64, u64)>) -> Result<Code, Error> {
@@ -496,12 +502,14 @@ fn exit(
         Flow::Return => Exit::Return,
         Flow::Stop => Exit::Nothing,
         Flow::Call(target) => Exit::Call(callee(target), next.first().copied()),
-        Flow::Branch(target @ (Goto::External(_) | Goto::Computed)) => match next.first() {
-            Some(&next) => Exit::BlockOrTail(next, callee(target)),
-            None => Exit::Tail(callee(target)),
-        },
-        Flow::Jump(target @ (Goto::External(_) | Goto::Computed)) if next.is_empty() => {
-            Exit::Tail(callee(target))
+        Flow::Branch(target @ (Goto::External(_) | Goto::Computed))
+        | Flow::Jump(target @ (Goto::External(_) | Goto::Computed))
+            if descent.may_leave(stretch) =>
+        {
+            match next.is_empty() {
+                true => Exit::Tail(callee(target)),
+                false => Exit::BlocksOrTail(next, callee(target)),
+            }
         }
         _ if next.is_empty() => Exit::Nothing,
         _ => Exit::Blocks(next),

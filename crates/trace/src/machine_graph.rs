@@ -85,7 +85,7 @@ fn starts_threads(code: &Code) -> bool {
         _ => false,
     };
     code.blocks.iter().any(|block| match &block.exit {
-        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlockOrTail(_, callee) => name(callee),
+        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlocksOrTail(_, callee) => name(callee),
         _ => false,
     })
 }
@@ -102,7 +102,7 @@ fn handles_signals(code: &Code) -> bool {
         _ => false,
     };
     code.blocks.iter().any(|block| match &block.exit {
-        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlockOrTail(_, callee) => name(callee),
+        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlocksOrTail(_, callee) => name(callee),
         _ => false,
     })
 }
@@ -340,13 +340,12 @@ impl Maker<'_> {
         let node = self.nodes[block];
         match &code.blocks[block].exit {
             Exit::Blocks(next) => next.iter().for_each(|&to| self.jump(block, to)),
-            Exit::BlockOrTail(next, Callee::Routine(routine)) => {
-                self.jump(block, *next);
-                self.hand_over(block, *routine);
-            }
-            Exit::BlockOrTail(next, _) => {
-                self.jump(block, *next);
-                self.builder.way(node, WayKind::Return);
+            Exit::BlocksOrTail(next, callee) => {
+                next.iter().for_each(|&to| self.jump(block, to));
+                match callee {
+                    Callee::Routine(routine) => self.hand_over(block, *routine),
+                    _ => self.builder.way(node, WayKind::Return),
+                }
             }
             Exit::Call(Callee::Routine(routine), back) => {
                 let back = back.map(|back| self.back(block, back));
@@ -432,18 +431,18 @@ fn jumps_into_the_unseen(code: &Code) -> Vec<Option<Behaviour>> {
     for block in &code.blocks {
         let own = block.routine;
         match &block.exit {
-            Exit::Tail(Callee::Routine(other)) | Exit::BlockOrTail(_, Callee::Routine(other)) => {
+            Exit::Tail(Callee::Routine(other)) | Exit::BlocksOrTail(_, Callee::Routine(other)) => {
                 handed_over[*other].push(own);
             }
-            Exit::Tail(callee) | Exit::BlockOrTail(_, callee) => {
+            Exit::Tail(callee) | Exit::BlocksOrTail(_, callee) => {
                 found[own] = Some(unite(found[own], behaviour(code, callee)));
                 waiting.push(own);
             }
             _ => {}
         }
         let next = match &block.exit {
-            Exit::Blocks(next) => &next[..],
-            Exit::BlockOrTail(next, _) | Exit::Call(_, Some(next)) => std::slice::from_ref(next),
+            Exit::Blocks(next) | Exit::BlocksOrTail(next, _) => &next[..],
+            Exit::Call(_, Some(next)) => std::slice::from_ref(next),
             _ => &[],
         };
         let others = next.iter().map(|&to| code.blocks[to].routine).filter(|&it| it != own);

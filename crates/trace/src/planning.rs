@@ -414,7 +414,7 @@ impl<'a> Planner<'a> {
     /// fewer than a cut has.
     fn ways_suffice(&self, pair: Conflict) -> bool {
         let mut draft = self.empty.clone();
-        for place in witnesses_of_ways(self.icfg, self.costs, pair).into_iter().flatten() {
+        for place in witnesses_of_ways(self.icfg, self.costs, pair) {
             draft.insert(place);
         }
         separate(self.icfg, self.costs, &mut draft, &[pair]).is_empty()
@@ -488,8 +488,7 @@ impl<'a> Planner<'a> {
 
     /// Makes two ways witnesses.
     fn force(&mut self, conflict: Conflict) -> Result<(), Error> {
-        let wanted: Vec<Place> =
-            witnesses_of_ways(self.icfg, self.costs, conflict).into_iter().flatten().collect();
+        let wanted = witnesses_of_ways(self.icfg, self.costs, conflict);
         let missing = |draft: &Draft| -> Vec<Place> {
             let is_missing = |place: &&Place| !draft.contains(**place);
             wanted.iter().filter(is_missing).copied().collect()

@@ -30,7 +30,7 @@ use fixedbitset::FixedBitSet;
 use crate::bit_rows::{self, Word};
 use crate::distribution::{Costs, Profile};
 use crate::first_witness::FirstWitnesses;
-use crate::icfg::{Icfg, Node, Place, Way, WayKind};
+use crate::icfg::{Icfg, Node, Place, Role, Routine, Way, WayKind};
 use crate::realizability::Conflict;
 
 /// A profile under construction.
@@ -139,20 +139,45 @@ pub(crate) fn separate(
 }
 
 /// The witnesses that tell the two ways apart whatever else there is.
-pub(crate) fn witnesses_of_ways(icfg: &Icfg, costs: &Costs, pair: Conflict) -> [Option<Place>; 2] {
-    [pair.one, pair.other].map(|way| {
+pub(crate) fn witnesses_of_ways(icfg: &Icfg, costs: &Costs, pair: Conflict) -> Vec<Place> {
+    let mut nodes = Vec::new();
+    let mut found = BTreeSet::new();
+    for way in [pair.one, pair.other] {
         let own = icfg.place_of_way(way);
         if costs.is_observable(own) {
-            return Some(own);
+            found.insert(own);
+            continue;
         }
-        let node = match icfg.ways()[way].kind {
-            WayKind::Step(to) => to,
-            WayKind::Call { callee, .. } | WayKind::Tail(callee) => icfg.routines()[callee].entry,
+        match icfg.ways()[way].kind {
+            WayKind::Step(to) => nodes.push(to),
+            WayKind::Call { callee, .. } | WayKind::Tail(callee) => {
+                nodes.push(icfg.routines()[callee].entry);
+            }
+            WayKind::Return => nodes.extend(comebacks(icfg, icfg.nodes()[pair.node].routine)),
             // Landings are witnesses already.
-            WayKind::Return | WayKind::End | WayKind::Leave => return None,
-        };
-        Some(icfg.place_of_node(node)).filter(|&place| costs.is_observable(place))
-    })
+            WayKind::End | WayKind::Leave => {}
+        }
+    }
+    let places = nodes.into_iter().map(|node| icfg.place_of_node(node));
+    found.extend(places.filter(|&place| costs.is_observable(place)));
+    found.into_iter().collect()
+}
+
+/// Where a run comes back to a routine that it returned from: by another call, or in an
+/// activation that had made the call.
+fn comebacks(icfg: &Icfg, routine: Routine) -> Vec<Node> {
+    let routine = &icfg.routines()[routine];
+    let mut found = vec![routine.entry];
+    for way in routine.nodes.iter().flat_map(|&node| icfg.ways_of(node)) {
+        let WayKind::Call { back, .. } = icfg.ways()[way].kind else { continue };
+        found.push(back);
+        // What happens unseen is not observed, but what follows.
+        found.extend(icfg.ways_of(back).filter_map(|way| match icfg.ways()[way].kind {
+            WayKind::Step(to) if icfg.nodes()[back].role == Role::Hub => Some(to),
+            _ => None,
+        }));
+    }
+    found
 }
 
 impl Separator<'_> {
@@ -203,7 +228,7 @@ impl Separator<'_> {
                 return;
             }
         }
-        for place in witnesses_of_ways(self.icfg, self.costs, pair).into_iter().flatten() {
+        for place in witnesses_of_ways(self.icfg, self.costs, pair) {
             self.add(place);
         }
     }

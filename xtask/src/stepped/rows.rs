@@ -127,7 +127,8 @@ pub fn page(all: &All, commands: &[String], libraries: &[String]) -> String {
          recursion, pointers, callbacks and `longjmp`; bound to its addresses at -O1, not at the \
          others. g++ and clang++: [`throws.cc`](../crates/machine/tests/code/throws.cc), stripped. \
          Tables: [`tables.c`](../crates/machine/tests/code/tables.c), whose tables of jumps nothing \
-         bounds. \
+         bounds. Leaving: [`leaving.c`](../crates/machine/tests/code/leaving.c), bound to its \
+         addresses, whose computed jumps go to labels or to functions. \
          With a library: [`host.c`](../crates/machine/tests/code/host.c) and \
          [`shared.c`](../crates/machine/tests/code/shared.c), traced together, which call each \
          other by name, through pointers and through the C library. Plans of the three \

@@ -116,6 +116,8 @@ pub(crate) struct Descent<'a> {
     new_leaders: Vec<u64>,
     /// Where computed jumps go to, by their address, as far as it is known.
     pub tables: BTreeMap<u64, Vec<u64>>,
+    /// Those of them that may be calls in tail position, too.
+    leaving: BTreeSet<u64>,
     /// Code whose address code computes, and where it does.
     pub mentioned: BTreeMap<u64, Vec<u64>>,
     /// What code names to read or write there.
@@ -149,6 +151,7 @@ impl<'a> Descent<'a> {
             leaders: BTreeSet::new(),
             new_leaders: Vec::new(),
             tables: BTreeMap::new(),
+            leaving: BTreeSet::new(),
             mentioned: BTreeMap::new(),
             accessed: BTreeSet::new(),
             called: BTreeSet::new(),
@@ -162,6 +165,11 @@ impl<'a> Descent<'a> {
             entries: Vec::new(),
             looked_at: BTreeMap::new(),
         }
+    }
+
+    /// Whether an instruction may begin at an address.
+    pub fn may_begin(&self, address: u64) -> bool {
+        self.loaded.is_code(address) && !self.is_inside_an_instruction(address)
     }
 
     /// The stretch of code with unwind information that an address is in.
@@ -296,6 +304,20 @@ impl<'a> Descent<'a> {
         stretch.flow == Flow::Jump(Goto::Computed) && !self.tables.contains_key(&stretch.last)
     }
 
+    /// Whether a stretch may end in a call in tail position, if it ends in a jump out of
+    /// the file or one that is computed.
+    pub fn may_leave(&self, stretch: &Stretch) -> bool {
+        !self.tables.contains_key(&stretch.last) || self.leaving.contains(&stretch.last)
+    }
+
+    /// Labels that a computed jump may go to, and whether it may be a call instead.
+    pub fn add_labels(&mut self, jump: u64, labels: Vec<u64>, may_leave: bool) {
+        if may_leave {
+            self.leaving.insert(jump);
+        }
+        self.add_table(jump, labels);
+    }
+
     /// Where a computed jump goes to.
     pub fn add_table(&mut self, jump: u64, targets: Vec<u64>) {
         let run = self.decoded.get(&jump).map(|it| it.run);
@@ -310,9 +332,8 @@ impl<'a> Descent<'a> {
     fn give_up_tables(&mut self) {
         for run in 0..self.runs.len() {
             let it = &self.runs[run];
-            let is_open =
-                it.flow == Flow::Jump(Goto::Computed) && !self.tables.contains_key(&it.last);
-            if is_open && !it.leaves {
+            let may_leave = !self.tables.contains_key(&it.last) || self.leaving.contains(&it.last);
+            if it.flow == Flow::Jump(Goto::Computed) && may_leave && !it.leaves {
                 self.mark(run);
             }
         }

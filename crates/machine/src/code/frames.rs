@@ -1,14 +1,17 @@
 //! What unwind tables tell about code: where functions, or parts of them, begin
-//! and end, and where exceptions land.
+//! and end, how high the stack is, and where exceptions land.
 //!
 //! The table of call sites that an entry of `.eh_frame` refers to is that of the
 //! Itanium C++ ABI ("Exception Handling Tables", section 2.5 of its companion
 //! document), which C++, Rust and others share.
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, Pointer, UnwindSection as _};
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, FrameDescriptionEntry, Pointer, UnwindContext,
+    UnwindSection as _,
+};
 
 use super::loaded::Loaded;
-use crate::image::{Image, slice};
+use crate::image::{Image, Slice, slice};
 
 /// A stretch of code with unwind information.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +19,28 @@ pub(crate) struct FrameRange {
     pub start: u64,
     pub end: u64,
     pub sites: Vec<CallSite>,
+    /// How high the stack is, from these addresses on.
+    heights: Vec<(u64, Height)>,
+}
+
+impl FrameRange {
+    /// How high the stack is before the instruction at an address.
+    pub fn height(&self, address: u64) -> Option<Height> {
+        let after = self.heights.partition_point(|it| it.0 <= address);
+        self.heights[..after].last().map(|it| it.1)
+    }
+}
+
+/// How high the stack is: where the caller's frame ends, from what a register holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Height {
+    register: gimli::Register,
+    offset: i64,
+}
+
+impl Height {
+    /// Where nothing but the return address is on the caller's frame.
+    pub const OF_CALLER: Self = Self { register: gimli::X86_64::RSP, offset: 8 };
 }
 
 /// Calls between two addresses land at a third when they throw.
@@ -39,7 +64,7 @@ pub(crate) fn read(image: &Image, loaded: &Loaded) -> Vec<FrameRange> {
         .set_text(address(&text))
         .set_got(address(&got));
     let section = EhFrame::from(slice(frames.bytes));
-    let mut found = Vec::new();
+    let (mut found, mut context) = (Vec::new(), UnwindContext::new());
     let mut entries = section.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else { continue };
@@ -54,11 +79,29 @@ pub(crate) fn read(image: &Image, loaded: &Loaded) -> Vec<FrameRange> {
             None => None,
         };
         let sites = table.and_then(|table| call_sites(loaded.bytes(table), start));
-        found.push(FrameRange { start, end, sites: sites.unwrap_or_default() });
+        let sites = sites.unwrap_or_default();
+        let heights = heights(&section, &bases, &mut context, &fde).unwrap_or_default();
+        found.push(FrameRange { start, end, sites, heights });
     }
     found.sort_by_key(|range| (range.start, range.end));
     found.dedup_by_key(|range| range.start);
     found
+}
+
+/// Nothing if an expression tells one of them, or if there is damage.
+fn heights(
+    section: &EhFrame<Slice>,
+    bases: &BaseAddresses,
+    context: &mut UnwindContext<usize>,
+    fde: &FrameDescriptionEntry<Slice>,
+) -> Option<Vec<(u64, Height)>> {
+    let (mut found, mut rows) = (Vec::new(), fde.rows(section, bases, context).ok()?);
+    while let Some(row) = rows.next_row().ok()? {
+        let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
+        found.push((row.start_address(), Height { register, offset }));
+    }
+    found.dedup_by_key(|it| it.1);
+    Some(found)
 }
 
 /// The encodings of numbers in the table, of those that are in use.

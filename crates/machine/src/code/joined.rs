@@ -141,16 +141,15 @@ impl Code {
             Callee::Routine(routine) => Callee::Routine(routine + routines),
             other => other,
         };
+        let moved = |next: Vec<usize>| next.into_iter().map(|it| it + blocks).collect();
         self.blocks.extend(part.blocks.into_iter().map(|mut block| {
             block.start += base;
             block.last += base;
             block.end += base;
             block.routine += routines;
             block.exit = match block.exit {
-                Exit::Blocks(next) => {
-                    Exit::Blocks(next.into_iter().map(|it| it + blocks).collect())
-                }
-                Exit::BlockOrTail(next, other) => Exit::BlockOrTail(next + blocks, callee(other)),
+                Exit::Blocks(next) => Exit::Blocks(moved(next)),
+                Exit::BlocksOrTail(next, other) => Exit::BlocksOrTail(moved(next), callee(other)),
                 Exit::Call(other, back) => Exit::Call(callee(other), back.map(|it| it + blocks)),
                 Exit::Tail(other) => Exit::Tail(callee(other)),
                 other => other,
@@ -199,7 +198,7 @@ impl Scope<'_> {
             let name = match &code.blocks[block].exit {
                 Exit::Call(Callee::External(name), _)
                 | Exit::Tail(Callee::External(name))
-                | Exit::BlockOrTail(_, Callee::External(name)) => name.clone(),
+                | Exit::BlocksOrTail(_, Callee::External(name)) => name.clone(),
                 _ => continue,
             };
             let found = match known.get(&name) {
@@ -212,7 +211,7 @@ impl Scope<'_> {
             };
             if let (
                 Some(found),
-                Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlockOrTail(_, callee),
+                Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlocksOrTail(_, callee),
             ) = (found, &mut code.blocks[block].exit)
             {
                 *callee = found;

@@ -41,6 +41,8 @@ enum Known {
     Byte(u64),
     /// A 32-bit entry of a table.
     Distance(Entries),
+    /// An entry that is always the same.
+    Number(i32),
     /// An 8-byte entry of a table.
     Pointer(Entries),
     /// An entry of the first, added to the second.
@@ -285,6 +287,10 @@ impl<'a> Tracker<'a> {
         let add = |one: Known, other: Known| match (one, other) {
             (Known::Distance(table), Known::Address(base))
             | (Known::Address(base), Known::Distance(table)) => Some(Known::Sum(table, base)),
+            (Known::Number(distance), Known::Address(base))
+            | (Known::Address(base), Known::Number(distance)) => {
+                Some(Known::Address(base.wrapping_add_signed(i64::from(distance))))
+            }
             _ => None,
         };
         match instruction.code() {
@@ -308,6 +314,10 @@ impl<'a> Tracker<'a> {
                 }
                 _ => None,
             },
+            Opcode::Movsxd_r64_rm32 if instruction.is_ip_rel_memory_operand() => {
+                let place = instruction.ip_rel_memory_address();
+                self.loaded.constant_half(place).map(Known::Number)
+            }
             Opcode::Movsxd_r64_rm32 | Opcode::Mov_r32_rm32 => match instruction.op1_kind() {
                 OpKind::Register => match of(instruction.op1_register()) {
                     it @ (Known::Distance(_) | Known::Byte(_)) => Some(it),
@@ -333,8 +343,8 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// The table that a jump goes through.
-    fn jumped_through(&mut self, state: &State, jump: &Instruction) -> Option<Table> {
+    /// Where a jump goes.
+    fn aim(&mut self, state: &State, jump: &Instruction) -> Option<Aim> {
         let known = match jump.op0_kind() {
             OpKind::Register => state[number(jump.op0_register())?],
             OpKind::Memory => match self.of_slot(state, jump) {
@@ -344,8 +354,9 @@ impl<'a> Tracker<'a> {
             _ => return None,
         };
         match known {
-            Known::Sum(entries, base) => Some(Table::Distances { entries, base }),
-            Known::Pointer(entries) => Some(Table::Pointers { entries }),
+            Known::Sum(entries, base) => Some(Aim::Table(Table::Distances { entries, base })),
+            Known::Pointer(entries) => Some(Aim::Table(Table::Pointers { entries })),
+            Known::Address(target) => Some(Aim::One(target)),
             _ => None,
         }
     }
@@ -396,7 +407,7 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
         open.entry(descent.function_around(stretch.last)).or_default().push(start);
     }
     let mut tracker = Tracker::new(all.loaded);
-    let mut jumps = Vec::new();
+    let (mut found, mut jumps) = (Vec::new(), Vec::new());
     for (range, starts) in open {
         let size = all.stretches.range(range.0..range.1).count();
         if all.looked_at.insert(range.0, size) == Some(size) {
@@ -412,11 +423,19 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
                 let mut state = region.number(start).map_or(NOTHING, |it| states[it]);
                 run(&mut tracker, &mut state, start, stretch);
                 let jump = decode(all.loaded, stretch.last);
-                let table = jump.and_then(|jump| tracker.jumped_through(&state, &jump));
-                let table = table.filter(|it| how == Meeting::Sure || it.is_plain());
-                let reader = table.and_then(|it| tracker.readers.get(&it.entries().reader));
-                jumps.extend(table.map(|table| (stretch.last, table, reader.copied())));
-                table.is_none()
+                let aim = jump.and_then(|jump| tracker.aim(&state, &jump));
+                match aim {
+                    Some(Aim::Table(table)) if how == Meeting::Sure || table.is_plain() => {
+                        let reader = tracker.readers.get(&table.entries().reader).copied();
+                        jumps.push((stretch.last, table, reader));
+                        false
+                    }
+                    Some(Aim::One(target)) if how == Meeting::Sure && all.may_begin(target) => {
+                        found.push((stretch.last, vec![target]));
+                        false
+                    }
+                    _ => true,
+                }
             });
             if waiting.is_empty() {
                 break;
@@ -424,13 +443,12 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
         }
     }
     if jumps.is_empty() {
-        return Vec::new();
+        return found;
     }
     all.begin_tables(jumps.iter().map(|(_, table, _)| table.entries().start));
     let (predecessors, parts) = (predecessors(all), parts(all));
     let limits = Limits { descent: all, predecessors, parts };
     let mut entries = Vec::new();
-    let mut found = Vec::new();
     for (jump, table, reader) in jumps {
         let read = limits.entries(jump, table, reader);
         let mut targets: Vec<u64> = read.iter().map(|entry| entry.target).collect();
@@ -541,6 +559,14 @@ enum Table {
     Pointers { entries: Entries },
 }
 
+/// Where a jump goes.
+#[derive(Debug, Clone, Copy)]
+enum Aim {
+    /// Always there.
+    One(u64),
+    Table(Table),
+}
+
 impl Table {
     /// Whether distances are from the table itself, as they nearly always are.
     fn is_plain(self) -> bool {
@@ -623,9 +649,7 @@ impl Limits<'_, '_> {
                 (it.start..it.end).contains(&target)
                     || parts.is_some_and(|parts| self.parts.contains(&parts))
             });
-            let is_right = self.descent.loaded.is_code(target)
-                && !self.descent.is_inside_an_instruction(target)
-                && (in_function || is_compared);
+            let is_right = self.descent.may_begin(target) && (in_function || is_compared);
             if !is_right {
                 break;
             }

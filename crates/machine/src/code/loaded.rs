@@ -226,6 +226,12 @@ impl Loaded {
         Some(i32::from_le_bytes(self.bytes(address).get(..4)?.try_into().ok()?))
     }
 
+    /// A word of 32 bits that nobody can write.
+    pub fn constant_half(&self, address: u64) -> Option<i32> {
+        let is_constant = self.segment(address).is_some_and(|it| !it.writable);
+        if is_constant { self.half(address) } else { None }
+    }
+
     /// The address that a word holds once the program runs, if it is of this file.
     pub fn pointer(&self, address: u64) -> Option<u64> {
         match self.slots.get(&address) {

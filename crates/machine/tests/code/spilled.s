@@ -1,5 +1,6 @@
 # Jumps through tables by way of words of the stack, as compilers write them where
-# registers do not suffice: the sum is kept there, or the table, or it is jumped through.
+# registers do not suffice: the sum is kept there, or the table, or it is jumped through;
+# and one by an entry that is always the same.
   .text
   .globl main
   .type main, @function
@@ -54,6 +55,17 @@ main:
   movq %rdx, 24(%rsp)
   cmpl $90, %ebx
   ja .Lend
+  movslq .Lones+8(%rip), %rdx
+  leaq .Lones(%rip), %rax
+  addq %rdx, %rax
+  movq %rax, 32(%rsp)
+  cmpl $20, %ebx
+  je .Lone
+  jmp *24(%rsp)
+.Lone:
+  movq 32(%rsp), %rax
+  jmp *%rax
+.Lone2:
   jmp *24(%rsp)
 .Lword0:
   addl $1, %ebx
@@ -90,4 +102,6 @@ other:
   .long .Lbase0-.Lbases, .Lbase1-.Lbases
 .Lwords:
   .long .Lword0-.Lwords, .Lword1-.Lwords, .Lword2-.Lwords, .Lword3-.Lwords
+.Lones:
+  .long .Lend-.Lones, .Lend-.Lones, .Lone2-.Lones
   .section .note.GNU-stack, "", @progbits

@@ -61,7 +61,7 @@ impl<'a> Counts<'a> {
         let is_new = depth == self.frames.len() + 1;
         self.frames.truncate(depth);
         match self.frames.last().copied() {
-            Some(before) if !is_new && (!enters || self.hands_over(before.block)) => {
+            Some(before) if !is_new && (!enters || self.hands_over(before.block, block)) => {
                 *self.steps.entry((before.block, block)).or_insert(0) += 1;
             }
             _ if depth > 1 => self.count_call(depth - 2),
@@ -71,14 +71,16 @@ impl<'a> Counts<'a> {
         self.frames.push(frame);
     }
 
-    fn hands_over(&self, block: u32) -> bool {
-        matches!(
-            self.code.blocks[block as usize].exit,
+    /// Whether a block may jump to one that begins another routine.
+    fn hands_over(&self, block: u32, next: u32) -> bool {
+        match &self.code.blocks[block as usize].exit {
             Exit::Blocks(_)
-                | Exit::BlockOrTail(_, Callee::Routine(_))
-                | Exit::Tail(Callee::Routine(_))
-                | Exit::Call(_, Some(_))
-        )
+            | Exit::BlocksOrTail(_, Callee::Routine(_))
+            | Exit::Tail(Callee::Routine(_))
+            | Exit::Call(_, Some(_)) => true,
+            Exit::BlocksOrTail(blocks, _) => blocks.contains(&(next as usize)),
+            _ => false,
+        }
     }
 
     fn count_call(&mut self, caller: usize) {

@@ -30,8 +30,8 @@ pub(super) fn guess(code: &Code) -> Vec<u64> {
         .flat_map(|block| {
             let own = code.blocks[block].routine;
             let next = match &code.blocks[block].exit {
-                Exit::Blocks(next) => next.clone(),
-                Exit::BlockOrTail(next, _) | Exit::Call(_, Some(next)) => vec![*next],
+                Exit::Blocks(next) | Exit::BlocksOrTail(next, _) => next.clone(),
+                Exit::Call(_, Some(next)) => vec![*next],
                 _ => Vec::new(),
             };
             let same = next.into_iter().filter(move |&to| code.blocks[to].routine == own);
@@ -81,11 +81,13 @@ fn multiply_by_calls(code: &Code, weights: &mut [u64]) {
                 Exit::Call(Callee::Routine(routine), _) | Exit::Tail(Callee::Routine(routine)) => {
                     call(*routine);
                 }
-                Exit::Blocks(blocks) => {
+                Exit::Blocks(blocks) | Exit::BlocksOrTail(blocks, _) => {
                     let others = blocks.iter().map(|&to| code.blocks[to].routine);
                     others.filter(|&it| it != data.routine).for_each(&mut call);
+                    if let Exit::BlocksOrTail(_, Callee::Routine(routine)) = &data.exit {
+                        call(*routine);
+                    }
                 }
-                Exit::BlockOrTail(_, Callee::Routine(routine)) => call(*routine),
                 _ => {}
             }
         }

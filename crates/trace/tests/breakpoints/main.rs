@@ -119,6 +119,17 @@ fn traces_through_tables_without_bounds_are_those_of_single_steps() {
     report(&rows.collect::<Vec<_>>());
 }
 
+/// Computed jumps beside labels, bound to their place: pointers to both look alike.
+#[test]
+fn traces_of_jumps_that_stay_or_leave_are_those_of_single_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = compiled(&[("gcc", "-O2"), ("clang-19", "-O1")]).into_iter().map(|(it, level)| {
+        let program = compile(folder.path(), &it, "leaving.c", &[&level, "-no-pie", "-fno-pie"]);
+        Program::new(&program, &[]).compare(&format!("{it} {level}, leaving"), &plans())
+    });
+    report(&rows.collect::<Vec<_>>());
+}
+
 /// The number of jumps is not what is compared, and what follows them is no code.
 #[test]
 fn a_table_of_jumps_is_as_long_as_the_bytes_say_that_are_its_indices() {
