@@ -3,8 +3,11 @@
 //! Every executable of a folder is asked for its version, alone and traced, and has to
 //! do the same: print the same and end in the same way. Which blocks a trace has is not
 //! looked at here ([`crate::stepped`] does that), but that there is one. It becomes
-//! `docs/breakpoints-installed.md`.
+//! `docs/breakpoints-installed.md`. What they do at [`work`] is another command.
 
+pub mod work;
+
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
@@ -83,6 +86,47 @@ struct Row {
     name: String,
     /// What is not as it is alone; nothing if all is.
     wrong: Option<String>,
+    counts: Counts,
+}
+
+/// What the tool tells of a trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Counts {
+    in_file: Option<u64>,
+    unknown_jumps: Option<u64>,
+    executed: Option<u64>,
+    stops: Option<u64>,
+}
+
+impl Counts {
+    /// Of what `--explain` prints.
+    fn of_text(text: &str) -> Self {
+        let mut found = Self::default();
+        for line in text.lines().filter_map(|it| it.strip_prefix("backtrail: ")) {
+            let words: Vec<&str> = line.split([' ', ',', ';', '[', ']']).collect();
+            let before = |what: &str| {
+                let place = words.windows(2).position(|it| it.join(" ") == what);
+                place.and_then(|it| words[..it].last()?.parse().ok())
+            };
+            let behind = |what: &str| {
+                let place = words.iter().position(|&it| it == what)?;
+                words[place + 1..].iter().find_map(|it| it.parse().ok())
+            };
+            found.unknown_jumps = found.unknown_jumps.or(before("computed jumps"));
+            found.executed = found.executed.or(before("blocks executed"));
+            found.in_file = found.in_file.or(behind("routines"));
+            found.stops = found.stops.or(behind("stops"));
+        }
+        found
+    }
+}
+
+impl Row {
+    fn new(name: String, difference: Result<(Option<String>, Counts)>) -> Self {
+        let failed = |why: anyhow::Error| (Some(why.to_string()), Counts::default());
+        let (wrong, counts) = difference.unwrap_or_else(failed);
+        Self { name, wrong, counts }
+    }
 }
 
 /// Traces all of them, and writes the page.
@@ -135,47 +179,42 @@ fn executables(folder: &Path, largest: u64) -> Result<Vec<PathBuf>> {
 
 fn compare(tool: &Path, program: &Path, patience: u32, scratch: &Path) -> Row {
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Row {
-        wrong: difference(tool, program, patience, scratch)
-            .unwrap_or_else(|it| Some(it.to_string())),
-        name,
-    }
+    let command = [program.as_os_str(), OsStr::new("--version")];
+    Row::new(name, difference(tool, &command, patience, scratch))
 }
 
-/// What a program does otherwise when it is traced.
+/// What a command does otherwise when it is traced, and what is told of the trace.
 fn difference(
     tool: &Path,
-    program: &Path,
+    command: &[&OsStr],
     patience: u32,
     scratch: &Path,
-) -> Result<Option<String>> {
+) -> Result<(Option<String>, Counts)> {
     std::fs::create_dir_all(scratch)?;
     let trace = scratch.join("trace");
     let _ = std::fs::remove_file(&trace);
-    let run = |seconds: u32, words: &[&std::ffi::OsStr]| -> Result<Output> {
+    let run = |seconds: u32, words: &[&OsStr]| -> Result<Output> {
         let mut timed = Command::new("timeout");
-        timed.current_dir(scratch).arg(seconds.to_string()).args(words);
-        command::capture(timed.stdin(std::process::Stdio::null()))
+        timed.current_dir(scratch).env("LC_ALL", "C").arg(seconds.to_string()).args(words);
+        command::capture(&mut timed)
     };
-    let version = "--version".as_ref();
-    let alone = run(ALONE, &[program.as_ref(), version])?;
-    let options = ["trace", "--quiet", "--witness", "breakpoint", "-o"].map(AsRef::as_ref);
-    let traced = [
-        &[tool.as_ref()],
-        &options[..],
-        &[trace.as_ref(), program.as_ref(), "--".as_ref(), version],
-    ];
-    let traced = run(patience, &traced.concat())?;
-    let told = String::from_utf8_lossy(&traced.stderr).into_owned();
-    let told = told.lines().find(|it| it.starts_with("backtrail: ")).unwrap_or_default();
-    Ok(match (alone.status.code(), traced.status.code()) {
+    let alone = run(ALONE, command)?;
+    let options = ["trace", "--explain", "--witness", "breakpoint", "-o"].map(OsStr::new);
+    let (program, words) = command.split_first().context("no command")?;
+    let named = [trace.as_os_str(), program, OsStr::new("--")];
+    let traced = [&[tool.as_os_str()], &options[..], &named, words].concat();
+    let traced = run(patience, &traced)?;
+    let told = String::from_utf8_lossy(&traced.stderr);
+    let counts = Counts::of_text(&told);
+    let told = told.lines().rfind(|it| it.starts_with("backtrail: ")).unwrap_or_default();
+    let wrong = match (alone.status.code(), traced.status.code()) {
         (Some(124), _) => Some("did not end alone".to_owned()),
         (_, Some(124)) => Some(format!("was not done after {patience} s")),
         (one, other) if one != other => {
             Some(format!("ended with {other:?} instead of {one:?}: {told}"))
         }
         _ if alone.stdout != traced.stdout => {
-            let again = run(ALONE, &[program.as_ref(), version])?;
+            let again = run(ALONE, command)?;
             Some(match alone.stdout == again.stdout {
                 true => "printed something else".to_owned(),
                 false => "does not always print the same, alone".to_owned(),
@@ -183,7 +222,13 @@ fn difference(
         }
         _ if !trace.exists() => Some(format!("left no trace: {told}")),
         _ => None,
-    })
+    };
+    Ok((wrong, counts))
+}
+
+/// A cell of a table.
+fn on_page(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 fn page(rows: &[Row], options: &Options) -> Result<String> {
@@ -207,7 +252,7 @@ fn page(rows: &[Row], options: &Options) -> Result<String> {
     if !wrong.is_empty() {
         page.push_str("| program | what is different |\n| --- | --- |\n");
         for row in wrong {
-            let what = row.wrong.as_deref().unwrap_or_default().replace('|', "\\|");
+            let what = on_page(row.wrong.as_deref().unwrap_or_default());
             writeln!(page, "| `{}` | {what} |", row.name)?;
         }
     }
@@ -223,6 +268,7 @@ mod tests {
         let row = |name: &str, wrong: Option<&str>| Row {
             name: name.to_owned(),
             wrong: wrong.map(str::to_owned),
+            counts: Counts::default(),
         };
         let rows = [row("ls", None), row("as", Some("left no trace: a | b"))];
         let options = Options {
@@ -235,6 +281,18 @@ mod tests {
         let page = page(&rows, &options).unwrap();
         assert!(page.contains("Of 2 executables, 1 print the same"), "{page}");
         assert!(page.contains("| `as` | left no trace: a \\| b |"), "{page}");
+    }
+
+    #[test]
+    fn what_the_tool_tells_of_a_trace_is_read() {
+        let text = "of the program\n\
+                    backtrail: 38564 routines, 1348939 blocks; 746 computed jumps taken for calls\n\
+                    backtrail: 14470715 blocks executed\n\
+                    backtrail: stops [7824306], predicted [7824306], at most 7824306 in a run\n";
+        let counts = Counts::of_text(text);
+        assert_eq!((counts.in_file, counts.unknown_jumps), (Some(1_348_939), Some(746)));
+        assert_eq!((counts.executed, counts.stops), (Some(14_470_715), Some(7_824_306)));
+        assert_eq!(Counts::of_text("14 blocks executed"), Counts::default());
     }
 
     #[test]

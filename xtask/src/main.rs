@@ -53,6 +53,8 @@ enum Fuzz {
     Csmith(csmith::Options),
     /// Whatever is installed, alone and traced by breakpoints
     Installed(installed::Options),
+    /// Installed programs that do something, alone and traced by breakpoints
+    Work(installed::work::Options),
     /// Labels that tell paths of interest from all others, on random graphs
     Partition(partitions::Options),
     /// Inputs of everything that reads files, chosen by coverage
@@ -83,6 +85,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Fuzz(Fuzz::Crash(options)) => crashes::run(&options),
         Verb::Fuzz(Fuzz::Csmith(options)) => csmith::run(&options),
         Verb::Fuzz(Fuzz::Installed(options)) => installed::run(&options),
+        Verb::Fuzz(Fuzz::Work(options)) => installed::work::run(&options),
         Verb::Fuzz(Fuzz::Partition(options)) => partitions::run(&options),
         Verb::Fuzz(Fuzz::Readers(options)) => readers::run(&options),
         Verb::Fuzz(Fuzz::Trace(options)) => traces::run(&options),
