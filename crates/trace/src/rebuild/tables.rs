@@ -1,9 +1,11 @@
 //! What rebuilding looks up.
 //!
 //! Flat rows by node and by way. For a predicate whose ways one profile tells
-//! apart, a small table without collisions from that profile's next witness to
-//! the way, for all ways but the one with the most first witnesses, and of that
-//! one a bit per witness. Other predicates ask each profile about each way.
+//! apart, a small table from that profile's next witness to the way, for all ways
+//! but the one with the most first witnesses, and of that one a bit per witness. A few
+//! witnesses have slots of their own, more are at theirs or behind it. If there are far
+//! more witnesses than ways, the profile is asked about each way. Other predicates ask
+//! each profile about each way.
 
 use std::sync::Arc;
 
@@ -67,11 +69,42 @@ struct Chooser {
     multiplier: u32,
     shift: u32,
     first: u32,
-    /// The way of the witnesses that are not in the table.
+    /// The way of the witnesses that are not in the table, or `NO_TABLE`.
     other: u32,
+    /// Whether entries may be behind their slot, up to the next that is free.
+    is_crowded: bool,
+}
+
+/// Each way is to be looked at.
+const NO_TABLE: u32 = u32::MAX;
+
+impl Chooser {
+    fn without_table(profile: u32) -> Self {
+        let (multiplier, shift, first) = (0, 0, 0);
+        Self { profile, multiplier, shift, first, other: NO_TABLE, is_crowded: false }
+    }
+
+    /// The entry of a witness, or any other if it has none.
+    #[inline]
+    fn entry(&self, entries: &[Entry], witness: u32) -> Entry {
+        let mut slot = witness.wrapping_mul(self.multiplier) >> self.shift;
+        let mut entry = entries[(self.first + slot) as usize];
+        while self.is_crowded && entry.witness != witness && entry.witness != CUT {
+            slot = (slot + 1) & (u32::MAX >> self.shift);
+            entry = entries[(self.first + slot) as usize];
+        }
+        entry
+    }
 }
 
 const NO_PROFILE: u32 = u32::MAX;
+
+/// Tables of more entries have collisions: without, they are as large as the square.
+const MOST_APART: usize = 32;
+
+/// Larger tables have no more entries for each way: a large program has many predicates
+/// that are followed by thousands of witnesses.
+const MOST_BY_WAY: usize = 16;
 
 /// Tables of so many entries at most have all ways of their predicate.
 const SMALL_TABLE: usize = 16;
@@ -241,14 +274,22 @@ impl Tables {
         }
         let profile = chooser.profile as usize;
         let head = heads[profile].witness.position() as u32;
-        let slot = head.wrapping_mul(chooser.multiplier) >> chooser.shift;
-        let entry = self.entries[(chooser.first + slot) as usize];
+        if chooser.other == NO_TABLE {
+            return (Some(profile), self.choose_slowly(node, profile, head));
+        }
+        let entry = chooser.entry(&self.entries, head);
         if entry.witness == head && head != CUT {
             return (Some(profile), Some(entry.way));
         }
         let way = Way::new(chooser.other as usize);
         let agrees = self.agrees(profile, way, head) && head != CUT;
         (Some(profile), agrees.then_some(chooser.other))
+    }
+
+    fn choose_slowly(&self, node: Node, profile: usize, head: u32) -> Option<u32> {
+        let (first, end) = self.choices[self.nodes[node.position()].way as usize];
+        let agrees = |way: &u32| self.agrees(profile, Way::new(*way as usize), head);
+        (first..end).find(agrees).filter(|_| head != CUT)
     }
 
     #[inline]
@@ -295,13 +336,17 @@ impl Choosers {
         let size = |firsts: &FirstWitnesses, way: Way| firsts.most_next(way);
         // Of the profiles that decide, the one with the smallest table.
         let found = analysis.firsts().iter().enumerate().filter(|(_, it)| decides_all(it));
-        let found = found.min_by_key(|(_, firsts)| {
+        let table_size = |firsts: &FirstWitnesses| {
             let sizes = ways.iter().map(|&way| size(firsts, way));
             sizes.clone().sum::<usize>() - sizes.max().unwrap_or(0)
-        });
+        };
+        let found = found.min_by_key(|(_, firsts)| table_size(firsts));
         let chooser = match found {
-            None => {
-                Chooser { profile: NO_PROFILE, multiplier: 0, shift: 0, first: 0, other: first }
+            None => Chooser::without_table(NO_PROFILE),
+            Some((profile, firsts))
+                if table_size(firsts) > MOST_APART.max(MOST_BY_WAY * ways.len()) =>
+            {
+                Chooser::without_table(profile as u32)
             }
             Some((profile, firsts)) => {
                 let other = *ways.iter().max_by_key(|&&way| size(firsts, way)).unwrap_or(&ways[0]);
@@ -319,10 +364,14 @@ impl Choosers {
                     })
                     .collect();
                 let first = self.entries.len() as u32;
-                let (multiplier, shift, table) = hash_without_collisions(&entries);
+                let is_crowded = entries.len() > MOST_APART;
+                let (multiplier, shift, table) = match is_crowded {
+                    true => hash_with_collisions(&entries),
+                    false => hash_without_collisions(&entries),
+                };
                 self.entries.extend(table);
-                let other = other.position() as u32;
-                Chooser { profile: profile as u32, multiplier, shift, first, other }
+                let (profile, other) = (profile as u32, other.position() as u32);
+                Chooser { profile, multiplier, shift, first, other, is_crowded }
             }
         };
         self.choosers.push(chooser);
@@ -331,11 +380,28 @@ impl Choosers {
     }
 }
 
+const MULTIPLIER: u32 = 0x9e37_79b1;
+
+/// A multiplier and a shift that give every entry a slot, at or behind which it is; at
+/// least every other is free.
+fn hash_with_collisions(entries: &[Entry]) -> (u32, u32, Vec<Entry>) {
+    let bits = (2 * entries.len().max(1)).next_power_of_two().trailing_zeros();
+    let mut table = vec![NOTHING; 1 << bits];
+    for &entry in entries {
+        let mut slot = (entry.witness.wrapping_mul(MULTIPLIER) >> (32 - bits)) as usize;
+        while table[slot].witness != CUT {
+            slot = (slot + 1) % table.len();
+        }
+        table[slot] = entry;
+    }
+    (MULTIPLIER, 32 - bits, table)
+}
+
 /// A multiplier and a shift that give every entry a slot of its own.
 fn hash_without_collisions(entries: &[Entry]) -> (u32, u32, Vec<Entry>) {
     let mut bits = (entries.len().max(2)).next_power_of_two().trailing_zeros();
     loop {
-        let mut multiplier = 0x9e37_79b1u32;
+        let mut multiplier = MULTIPLIER;
         for _ in 0..64 {
             let mut table = vec![NOTHING; 1 << bits];
             let fits = entries.iter().all(|&entry| {
@@ -351,5 +417,40 @@ fn hash_without_collisions(entries: &[Entry]) -> (u32, u32, Vec<Entry>) {
             multiplier = multiplier.wrapping_mul(0x85eb_ca6b) | 1;
         }
         bits += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_found_in_its_table_and_no_other() {
+        for count in [0, 1, 2, 7, 31, 32, 33, 100, 5000] {
+            let witness = |number: u32| number.wrapping_mul(40_503) % 1_000_003;
+            let mut entries: Vec<Entry> =
+                (0..count).map(|way| Entry { witness: witness(way), way }).collect();
+            entries.extend((count > 1).then_some(Entry { witness: END, way: count }));
+            for is_crowded in [false, true] {
+                // Without collisions, large ones take long.
+                if !is_crowded && count > 100 {
+                    continue;
+                }
+                let (multiplier, shift, table) = match is_crowded {
+                    true => hash_with_collisions(&entries),
+                    false => hash_without_collisions(&entries),
+                };
+                let chooser =
+                    Chooser { multiplier, shift, is_crowded, ..Chooser::without_table(0) };
+                for entry in &entries {
+                    let found = chooser.entry(&table, entry.witness);
+                    assert_eq!((found.witness, found.way), (entry.witness, entry.way), "{count}");
+                }
+                for missing in (count..count + 500).map(witness).chain([CUT, RESUME, INTERRUPT]) {
+                    let found = chooser.entry(&table, missing).witness;
+                    assert!(found != missing || found == CUT, "{count}: {missing}");
+                }
+            }
+        }
     }
 }
