@@ -6,7 +6,7 @@
 //!
 //! Where frames were left and one resumes, and where a thread ends, the stack is
 //! unwound: these are the *landings* and the end. So it is where a handler of a signal
-//! begins ([`super::handlers`]).
+//! begins (`handlers`).
 
 use std::collections::{BTreeSet, HashMap};
 
