@@ -314,7 +314,8 @@ impl<'a> Finder<'a> {
         let mut are_led = false;
         loop {
             let before = (self.taken.len(), self.labels.len());
-            for target in descent.mentioned.keys().chain(&self.doubtful.clone()).copied() {
+            let pointers = descent.mentioned.keys().chain(&descent.aims).chain(&self.doubtful);
+            for target in pointers.copied().collect::<Vec<_>>() {
                 self.add_pointer(&descent, target);
             }
             let is_new = (self.taken.len(), self.labels.len()) != before;
@@ -353,7 +354,7 @@ impl<'a> Finder<'a> {
     /// Labels that a jump may go to: in code that is bound to its place, those of
     /// functions with computed jumps that have no table.
     fn used_labels(&self, descent: &Descent<'_>) -> Vec<u64> {
-        let open = descent.stretches.values().filter(|stretch| descent.is_open(stretch));
+        let open = descent.stretches.values().filter(|stretch| descent.needs_labels(stretch));
         let frame_at = |address: u64| descent.frame_of(address).map(|frame| frame.start);
         let frames: BTreeSet<u64> = open.filter_map(|it| frame_at(it.last)).collect();
         let is_used = |label: u64| frame_at(label).is_some_and(|it| frames.contains(&it));
@@ -366,7 +367,7 @@ impl<'a> Finder<'a> {
     /// they may be calls in tail position, too.
     fn use_labels(&self, descent: &mut Descent<'_>) {
         let mut found = Vec::new();
-        for stretch in descent.stretches.values().filter(|it| descent.is_open(it)) {
+        for stretch in descent.stretches.values().filter(|it| descent.needs_labels(it)) {
             let Some(frame) = descent.frame_of(stretch.last) else { continue };
             let height = frame.height(stretch.last);
             let labels = self.labels.range(frame.start..frame.end).copied();
@@ -504,7 +505,7 @@ fn exit(
         Flow::Call(target) => Exit::Call(callee(target), next.first().copied()),
         Flow::Branch(target @ (Goto::External(_) | Goto::Computed))
         | Flow::Jump(target @ (Goto::External(_) | Goto::Computed))
-            if descent.may_leave(stretch) =>
+            if descent.may_leave(stretch.last) =>
         {
             match next.is_empty() {
                 true => Exit::Tail(callee(target)),

@@ -116,10 +116,12 @@ pub(crate) struct Descent<'a> {
     new_leaders: Vec<u64>,
     /// Where computed jumps go to, by their address, as far as it is known.
     pub tables: BTreeMap<u64, Vec<u64>>,
-    /// Those of them that may be calls in tail position, too.
-    leaving: BTreeSet<u64>,
+    /// Those of them that go to labels, and whether they may be calls in tail position.
+    labelled: BTreeMap<u64, bool>,
     /// Code whose address code computes, and where it does.
     pub mentioned: BTreeMap<u64, Vec<u64>>,
+    /// What a computed jump goes to as far as is known, though perhaps not always.
+    pub aims: BTreeSet<u64>,
     /// What code names to read or write there.
     pub accessed: BTreeSet<u64>,
     /// What is called.
@@ -151,8 +153,9 @@ impl<'a> Descent<'a> {
             leaders: BTreeSet::new(),
             new_leaders: Vec::new(),
             tables: BTreeMap::new(),
-            leaving: BTreeSet::new(),
+            labelled: BTreeMap::new(),
             mentioned: BTreeMap::new(),
+            aims: BTreeSet::new(),
             accessed: BTreeSet::new(),
             called: BTreeSet::new(),
             stretches: BTreeMap::new(),
@@ -304,18 +307,26 @@ impl<'a> Descent<'a> {
         stretch.flow == Flow::Jump(Goto::Computed) && !self.tables.contains_key(&stretch.last)
     }
 
-    /// Whether a stretch may end in a call in tail position, if it ends in a jump out of
-    /// the file or one that is computed.
-    pub fn may_leave(&self, stretch: &Stretch) -> bool {
-        !self.tables.contains_key(&stretch.last) || self.leaving.contains(&stretch.last)
+    /// Whether a stretch ends in a computed jump that may go to any label.
+    pub fn needs_labels(&self, stretch: &Stretch) -> bool {
+        self.is_open(stretch) || self.labelled.contains_key(&stretch.last)
+    }
+
+    /// Whether a jump out of the file, or one that is computed, may be a call in tail
+    /// position.
+    pub fn may_leave(&self, jump: u64) -> bool {
+        match self.labelled.get(&jump) {
+            Some(may_leave) => *may_leave,
+            None => !self.tables.contains_key(&jump),
+        }
     }
 
     /// Labels that a computed jump may go to, and whether it may be a call instead.
     pub fn add_labels(&mut self, jump: u64, labels: Vec<u64>, may_leave: bool) {
-        if may_leave {
-            self.leaving.insert(jump);
+        self.labelled.insert(jump, may_leave);
+        if self.tables.get(&jump) != Some(&labels) {
+            self.add_table(jump, labels);
         }
-        self.add_table(jump, labels);
     }
 
     /// Where a computed jump goes to.
@@ -332,8 +343,8 @@ impl<'a> Descent<'a> {
     fn give_up_tables(&mut self) {
         for run in 0..self.runs.len() {
             let it = &self.runs[run];
-            let may_leave = !self.tables.contains_key(&it.last) || self.leaving.contains(&it.last);
-            if it.flow == Flow::Jump(Goto::Computed) && may_leave && !it.leaves {
+            let is_computed = it.flow == Flow::Jump(Goto::Computed);
+            if is_computed && self.may_leave(it.last) && !it.leaves {
                 self.mark(run);
             }
         }

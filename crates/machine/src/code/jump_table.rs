@@ -407,7 +407,7 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
         open.entry(descent.function_around(stretch.last)).or_default().push(start);
     }
     let mut tracker = Tracker::new(all.loaded);
-    let (mut found, mut jumps) = (Vec::new(), Vec::new());
+    let (mut jumps, mut aims) = (Vec::new(), Vec::new());
     for (range, starts) in open {
         let size = all.stretches.range(range.0..range.1).count();
         if all.looked_at.insert(range.0, size) == Some(size) {
@@ -430,9 +430,10 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
                         jumps.push((stretch.last, table, reader));
                         false
                     }
-                    Some(Aim::One(target)) if how == Meeting::Sure && all.may_begin(target) => {
-                        found.push((stretch.last, vec![target]));
-                        false
+                    // Code that is found by that may lead here with another.
+                    Some(Aim::One(target)) if all.may_begin(target) => {
+                        aims.push(target);
+                        true
                     }
                     _ => true,
                 }
@@ -442,13 +443,15 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
             }
         }
     }
+    all.aims.extend(aims);
     if jumps.is_empty() {
-        return found;
+        return Vec::new();
     }
     all.begin_tables(jumps.iter().map(|(_, table, _)| table.entries().start));
     let (predecessors, parts) = (predecessors(all), parts(all));
     let limits = Limits { descent: all, predecessors, parts };
     let mut entries = Vec::new();
+    let mut found = Vec::new();
     for (jump, table, reader) in jumps {
         let read = limits.entries(jump, table, reader);
         let mut targets: Vec<u64> = read.iter().map(|entry| entry.target).collect();
@@ -562,7 +565,7 @@ enum Table {
 /// Where a jump goes.
 #[derive(Debug, Clone, Copy)]
 enum Aim {
-    /// Always there.
+    /// There, on all ways that are known: a label.
     One(u64),
     Table(Table),
 }

@@ -56,6 +56,28 @@ leave:
   return hook(2, value);
 }
 
+/* All labels but the first are reached by the jump that goes to them. */
+__attribute__((noinline)) int states(int value) {
+  void *next = &&one;
+  int sum = 0;
+again:
+  if (value-- <= 0)
+    return sum;
+  goto *next;
+one:
+  sum += first(value, 1);
+  next = &&two;
+  goto again;
+two:
+  sum ^= value * 3;
+  next = value & 1 ? &&three : &&one;
+  goto again;
+three:
+  sum -= 7;
+  next = &&one;
+  goto again;
+}
+
 int main(void) {
   static const unsigned char code[16] = {0, 1, 2, 0, 2, 1, 3};
   unsigned result = 0;
@@ -64,6 +86,7 @@ int main(void) {
     result = result * 7 + (unsigned)framed(round % 6, round);
     result = result * 7 + (unsigned)frameless(round % 6, round);
     result = result * 7 + (unsigned)threaded(code, round);
+    result = result * 7 + (unsigned)states(round);
   }
   return (int)(result % 97);
 }
