@@ -320,13 +320,17 @@ impl<'a> Finder<'a> {
             }
             let is_new = (self.taken.len(), self.labels.len()) != before;
             let mut targets: Vec<u64> = self.taken.iter().copied().collect();
-            match (is_new, are_led) {
-                (true, _) => are_led = false,
-                (false, true) => break,
-                (false, false) => {
-                    targets = self.used_labels(&descent);
-                    are_led = true;
+            if is_new {
+                are_led = false;
+            } else {
+                // Before their code is followed: it may have jumps through tables that are
+                // known on the way there.
+                let is_used_anew = self.use_labels(&mut descent);
+                if are_led && !is_used_anew {
+                    break;
                 }
+                targets = self.used_labels(&descent);
+                are_led = true;
             }
             for target in targets {
                 if !in_stubs(target) && !descent.is_inside_an_instruction(target) {
@@ -334,10 +338,6 @@ impl<'a> Finder<'a> {
                 }
             }
             descent.run();
-            if are_led {
-                self.use_labels(&mut descent);
-                descent.run();
-            }
         }
         let unsure = self.taken.iter().chain(&self.labels).copied();
         let unsure = unsure.filter(|&it| !self.is_function(&descent, it));
@@ -364,8 +364,8 @@ impl<'a> Finder<'a> {
 
     /// Computed jumps without a table go to those labels of their function where the
     /// stack is as high as at the jump; where it is as high as where the function began,
-    /// they may be calls in tail position, too.
-    fn use_labels(&self, descent: &mut Descent<'_>) {
+    /// they may be calls in tail position, too. Whether any goes to others than before.
+    fn use_labels(&self, descent: &mut Descent<'_>) -> bool {
         let mut found = Vec::new();
         for stretch in descent.stretches.values().filter(|it| descent.needs_labels(it)) {
             let Some(frame) = descent.frame_of(stretch.last) else { continue };
@@ -380,9 +380,8 @@ impl<'a> Finder<'a> {
                 found.push((stretch.last, labels, may_leave));
             }
         }
-        found.into_iter().for_each(|(jump, labels, may_leave)| {
-            descent.add_labels(jump, labels, may_leave);
-        });
+        let add = |(jump, labels, may_leave)| descent.add_labels(jump, labels, may_leave);
+        found.into_iter().map(add).fold(false, |one, other| one || other)
     }
 
     fn finish(&self, descent: &Descent<'_>, stubs: Vec<(u64, u64)>) -> Result<Code, Error> {

@@ -322,11 +322,14 @@ impl<'a> Descent<'a> {
     }
 
     /// Labels that a computed jump may go to, and whether it may be a call instead.
-    pub fn add_labels(&mut self, jump: u64, labels: Vec<u64>, may_leave: bool) {
+    /// Whether these are others than before.
+    pub fn add_labels(&mut self, jump: u64, labels: Vec<u64>, may_leave: bool) -> bool {
         self.labelled.insert(jump, may_leave);
-        if self.tables.get(&jump) != Some(&labels) {
+        let are_others = self.tables.get(&jump) != Some(&labels);
+        if are_others {
             self.add_table(jump, labels);
         }
+        are_others
     }
 
     /// Where a computed jump goes to.
