@@ -380,8 +380,11 @@ impl<'a> Finder<'a> {
                 found.push((stretch.last, labels, may_leave));
             }
         }
-        let add = |(jump, labels, may_leave)| descent.add_labels(jump, labels, may_leave);
-        found.into_iter().map(add).fold(false, |one, other| one || other)
+        let mut is_changed = false;
+        for (jump, labels, may_leave) in found {
+            is_changed |= descent.add_labels(jump, labels, may_leave);
+        }
+        is_changed
     }
 
     fn finish(&self, descent: &Descent<'_>, stubs: Vec<(u64, u64)>) -> Result<Code, Error> {
