@@ -18,8 +18,8 @@
 //!
 //! What is *assumed*: that a computed jump for which no table was found, in a
 //! function none of whose inner labels has its address taken where the stack is as
-//! high, is a call in tail position. Such jumps are listed ([`Code::open_jumps`]). Whoever follows an
-//! execution will notice when the assumption does not hold.
+//! high, is a call in tail position. Such jumps are listed ([`Code::open_jumps`]).
+//! Whoever follows an execution will notice when the assumption does not hold.
 
 mod constants;
 mod decoded;

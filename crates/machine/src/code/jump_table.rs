@@ -17,7 +17,7 @@
 //! to begin within a table, or an entry to lead into the middle of an instruction, all
 //! begins anew, and the table ends before it.
 //!
-//! Cost: each register of each block changes at most a few times.
+//! Cost: each register and word of each block changes at most a few times.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,7 +30,7 @@ use super::descent::{Descent, Entry, Stretch};
 use super::index::{self, Bound, Bytes, Reader};
 use super::loaded::Loaded;
 
-/// What is known of a register.
+/// What is known of a register, or of a word of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// No way leads here yet.
