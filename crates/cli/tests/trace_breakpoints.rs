@@ -91,6 +91,8 @@ fn a_program_is_found_where_shells_find_commands() {
         let traced = backtrail(folder, &[&words, options, &["expr", "--", "1", "+"]].concat());
         (traced.status.code(), text(&traced.stderr))
     };
+    // A folder of that name is nothing that could be started.
+    std::fs::create_dir(folder.join("expr")).unwrap();
     for options in [&[][..], &["--runs", "2"], &["--runs", "2", "--in-process"]] {
         let (code, message) = trace(options);
         assert_eq!(code, Some(2), "{options:?}: {message}");
@@ -99,6 +101,7 @@ fn a_program_is_found_where_shells_find_commands() {
         std::fs::remove_file(folder.join("expr.bttrace")).unwrap();
     }
     // A file in the folder comes first.
+    std::fs::remove_dir(folder.join("expr")).unwrap();
     std::fs::copy("/usr/bin/false", folder.join("expr")).unwrap();
     assert_eq!(trace(&[]).0, Some(1));
     let missing = backtrail(folder, &["trace", "--witness", "breakpoint", "no-such-program"]);

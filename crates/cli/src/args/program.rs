@@ -15,10 +15,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// A file of that name comes first: it is what `PROG` means to all other verbs.
+    /// A file of that name comes first: it is what `PROG` means to all other verbs. A folder does
+    /// not: nothing in it could be meant.
     fn find(typed: OsString) -> Self {
         let file = Path::new(&typed);
-        let command = if file.exists() { None } else { typed.to_str().and_then(find_program) };
+        let command = if file.is_file() { None } else { typed.to_str().and_then(find_program) };
         Self { path: command.unwrap_or_else(|| file.to_owned()), typed }
     }
 
