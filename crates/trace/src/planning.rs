@@ -99,7 +99,7 @@ pub struct Options {
 const MOST_PROFILES: usize = 2_000;
 
 /// With a limit, more pairs of ways than this are not planned: memory does not hold them.
-const MOST_PAIRS: u64 = 1 << 23;
+const MOST_PAIRS: u64 = 1 << 24;
 
 /// With a limit: how many of the newest profiles that have room a job may go to.
 const OPEN_PROFILES: usize = 8;

@@ -129,7 +129,7 @@ fn a_limit_is_refused_where_there_are_too_many_pairs() {
     let mut builder = Builder::new();
     let main = builder.routine();
     let fan = builder.node(main, Role::Block(0));
-    for number in 1..5_000 {
+    for number in 1..6_000 {
         let node = builder.node(main, Role::Block(number));
         builder.way(fan, WayKind::Step(node));
         builder.way(node, WayKind::Return);
@@ -139,5 +139,5 @@ fn a_limit_is_refused_where_there_are_too_many_pairs() {
     let costs = Costs::edges(&icfg, vec![1; icfg.place_count()]);
     let options = Options { runs: 1, strategy: Strategy::Fine, limit: Some(5), trials: 0 };
     let refused = distribute(&icfg, &costs, options);
-    assert!(matches!(refused, Err(Error::Pairs { pairs: 12_492_501, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Pairs { pairs: 17_991_001, .. })), "{refused:?}");
 }

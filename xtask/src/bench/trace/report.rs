@@ -141,7 +141,7 @@ pub fn page(rows: &[Row], missing: &[String]) -> String {
     }
     out.push_str(
         "\n## With a limit\n\nAt most so many witnesses in an execution: how many executions it takes, and \
-         the hits of the worst as a share of those of one run without a limit. More than 2,000 are not planned, nor are limits where more than eight million pairs of ways have to be told apart.\n\n\
+         the hits of the worst as a share of those of one run without a limit. More than 2,000 are not planned, nor are limits where more than sixteen million pairs of ways have to be told apart.\n\n\
          | program | 5 | 10 | 20 | 30 | 50 |\n| --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for (row, several) in several(rows) {
