@@ -21,6 +21,26 @@ fn quoted(word: &OsStr) -> String {
     }
 }
 
+/// Words that become a command which heeds the signals that whoever started us ignores:
+/// shells ignore some for what runs in the background, and children inherit that.
+pub const HEEDING_SIGNALS: [&str; 2] = ["env", "--default-signal"];
+
+/// The command behind words that become it.
+pub fn behind(words: &[&str], command: &Command) -> Command {
+    let mut whole = Command::new(words[0]);
+    whole.args(&words[1..]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        whole.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => whole.env(name, value),
+            None => whole.env_remove(name),
+        };
+    }
+    whole
+}
+
 /// Runs a command whose output goes where ours goes; anything but success is an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command
@@ -66,7 +86,21 @@ pub fn exists(program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
+
+    #[test]
+    fn what_is_ignored_is_not_inherited() {
+        let mut kill = Command::new("sh");
+        kill.args(["-c", "test \"$IT\" && kill -INT $$; exit 3"]).env("IT", "is there");
+        for (words, signal) in [(&["nohup"][..], None), (&HEEDING_SIGNALS, Some(2))] {
+            let ignoring = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"];
+            let mut whole = behind(&[&ignoring, words].concat(), &kill);
+            let status = whole.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+            assert_eq!(status.signal(), signal, "{words:?}: {status}");
+        }
+    }
 
     #[test]
     fn a_failure_names_the_command_and_what_it_said() {

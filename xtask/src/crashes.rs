@@ -25,7 +25,7 @@ use rows::{Found, Left};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
     /// How many crashes at random blocks, at least
@@ -95,7 +95,7 @@ pub fn run(options: &Options) -> Result<()> {
     let parts = Part::all(options);
     let titles: Vec<String> = parts.iter().map(Part::title).collect();
     options.choice.check(titles.iter().map(String::as_str).chain([EXECUTIONS]))?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = workshop()?;
     let driver = Driver::new(options, &workshop)?;
     if !options.only_schemes && options.choice.wants(EXECUTIONS) {

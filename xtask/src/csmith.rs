@@ -18,6 +18,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use serde_json::Value;
 
 use crate::corpus::code::{self, Code};
 use crate::packages::Need;
@@ -53,7 +54,7 @@ const COUNTED: &str = "original.profile";
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// How many programs to compare
     #[arg(long, default_value_t = COUNT)]
     count: u64,
@@ -154,7 +155,7 @@ impl std::fmt::Display for Tally {
 
 /// Runs seeds until `count` programs have been compared.
 pub fn run(options: &Options) -> Result<()> {
-    setup::run(Need::Test, &options.consent)?;
+    setup::run(Need::Test, &options.installing)?;
     let tool = workspace::build_tool(Profile::Release)?;
     let folder = workspace::target()?.join("csmith");
     let jobs =
@@ -222,7 +223,7 @@ fn write_page(options: &Options, tally: &Tally) -> Result<()> {
          both, with every path of every function, its number and its count, entries, unfinished \
          activations and edges. Then several copies count together, 1, 2, 3, 4 and 8 of them and \
          the strategies in turns, so that fifteen seeds have had all, and their profile must be \
-         that of one run, byte by byte. Where the log is not too long, the program is traced with \
+         that of one run, count for count, and called checked. Where the log is not too long, the program is traced with \
          the witnesses of one run, and in another way, with strategies, kinds of witnesses, runs \
          and limits in turns: each trace must be what is logged. A program that runs for more \
          than {PATIENCE} s at one of the levels, whose log takes more than {PATIENCE_LOGGED} s, or walking over it more than \
@@ -307,13 +308,15 @@ impl Trial<'_> {
     /// What several copies count together is what one counts; numbers of copies and
     /// strategies take turns over the seeds, so that fifteen seeds have had all.
     fn check_copies(&self) -> Result<Verdict> {
-        let profile = |copies: usize, strategy: &str| -> Result<Vec<u8>> {
+        let profile = |copies: usize, strategy: &str| -> Result<Value> {
             let mut profile = Command::new(self.tool.join("backtrail"));
             profile.args(["profile", "--quiet", "--copies"]).arg(copies.to_string());
             profile.args(["--strategy", strategy, "-o", "copies.btprof", "original"]);
             profile.env("BACKTRAIL_CACHE", self.folder.join("cache"));
             command::output(profile.current_dir(self.folder))?;
-            Ok(std::fs::read(self.folder.join("copies.btprof"))?)
+            let mut shown = Command::new(self.tool.join("backtrail"));
+            shown.args(["paths", "--json", "copies.btprof"]).current_dir(self.folder);
+            Ok(serde_json::from_str(&command::output(&mut shown)?)?)
         };
         let one = profile(1, "sbl")?;
         // Five and three have no divisor in common.
@@ -322,8 +325,16 @@ impl Trial<'_> {
         let several = profile(copies, strategy)
             .with_context(|| format!("{copies} copies, {strategy}, seed {}", self.seed));
         let found = match several {
-            Ok(several) if several == one => return Ok(Verdict::Equal),
-            Ok(_) => "count something else than one".to_owned(),
+            Ok(mut several) => {
+                let checked = &several["merged"][0]["checked"];
+                let is_checked = copies == 1 || *checked == Value::Bool(true);
+                several["merged"] = one["merged"].clone();
+                match (several == one, is_checked) {
+                    (true, true) => return Ok(Verdict::Equal),
+                    (true, false) => "are not called checked".to_owned(),
+                    (false, _) => "count something else than one".to_owned(),
+                }
+            }
             Err(error) => format!("{error:#}"),
         };
         let level = self.level.option();

@@ -18,13 +18,13 @@ use crate::{command, setup, terminal};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
 }
 
 /// Shows it all.
 pub fn run(options: &Options) -> Result<()> {
     terminal::heading("Packages");
-    setup::run(Need::Tool, &options.consent)?;
+    setup::run(Need::Tool, &options.installing)?;
 
     terminal::heading("The tool");
     println!("cargo build --package backtrail-cli --bins");

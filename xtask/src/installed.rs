@@ -66,7 +66,7 @@ const ALONE: u32 = 30;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// The folder whose executables are traced
     #[arg(long, default_value = "/usr/bin")]
     folder: PathBuf,
@@ -131,7 +131,7 @@ impl Row {
 
 /// Traces all of them, and writes the page.
 pub fn run(options: &Options) -> Result<()> {
-    setup::run(Need::Tool, &options.consent)?;
+    setup::run(Need::Tool, &options.installing)?;
     let tool = workspace::build_tool(Profile::Release)?.join("backtrail");
     let programs = executables(&options.folder, options.largest << 20)?;
     let scratch = workspace::target()?.join("breakpoints-installed");
@@ -272,7 +272,7 @@ mod tests {
         };
         let rows = [row("ls", None), row("as", Some("left no trace: a | b"))];
         let options = Options {
-            consent: setup::Consent::default(),
+            installing: setup::Installing::default(),
             folder: "/usr/bin".into(),
             largest: 4,
             patience: 120,

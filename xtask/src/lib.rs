@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attack;
 pub mod bench;
 pub mod choice;
 pub mod command;
@@ -13,9 +14,12 @@ pub mod corpus;
 pub mod crashes;
 pub mod csmith;
 pub mod demo;
+pub mod differing;
+pub mod fresh;
 pub mod installed;
 pub mod kept;
 pub mod layers;
+pub mod linked;
 pub mod packages;
 pub mod partitions;
 pub mod readers;

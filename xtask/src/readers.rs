@@ -46,7 +46,7 @@ const COVERAGE: &[&str] = &[
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// Seconds for each target
     #[arg(long, default_value_t = SECONDS)]
     seconds: u64,
@@ -73,7 +73,7 @@ struct Outcome {
 
 /// Runs every target for a while.
 pub fn run(options: &Options) -> Result<()> {
-    setup::run(Need::Test, &options.consent)?;
+    setup::run(Need::Test, &options.installing)?;
     let targets = targets()?;
     if let Some(only) = &options.only {
         let known = targets.iter().any(|(name, _)| name == only);

@@ -1,10 +1,10 @@
 //! `cargo xtask setup`: the packages a verb needs, shown and installed.
 //!
-//! Nothing is installed behind anybody's back: on a terminal the question comes
-//! first, without one only `--yes` or `CI=true` goes ahead, and whoever may not
-//! install gets the exact command to hand to somebody who may.
+//! What is missing is said first, with the command that installs it, and then
+//! installed, with or without somebody to watch. `--no-install` refuses that, and
+//! whoever may not install gets the exact command to hand to somebody who may.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::{command, terminal};
 
 /// What every verb that needs packages takes.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct Consent {
-    /// Install missing packages without asking
-    #[arg(long, short)]
-    pub yes: bool,
+pub struct Installing {
+    /// Install nothing: if a package is missing, name it and fail
+    #[arg(long)]
+    pub no_install: bool,
 }
 
 /// Shows the packages for `need` and installs those that are missing.
-pub fn run(need: Need, consent: &Consent) -> Result<()> {
+pub fn run(need: Need, installing: &Installing) -> Result<()> {
     ensure!(
         command::exists("dpkg-query") && command::exists("apt-get"),
         "this is not Debian (no dpkg-query, no apt-get): install by other means what these \
@@ -36,15 +36,8 @@ pub fn run(need: Need, consent: &Consent) -> Result<()> {
         return Ok(());
     }
     let install = Install::new(&missing);
-    match permission(consent) {
-        Permission::Given => {}
-        Permission::Ask => ensure!(ask(&install)?, "nothing was installed; {}", install.hint()),
-        Permission::Missing => bail!(
-            "{} packages are missing and nobody can be asked; pass --yes, or {}",
-            missing.len(),
-            install.hint()
-        ),
-    }
+    ensure!(!installing.no_install, "missing: {}; {}", install.names.join(" "), install.hint());
+    println!("missing: {}\n{}", install.names.join(" "), install.shown());
     install.run()?;
     let still = missing.iter().filter(|package| version(package.name).is_none());
     let still = names(still.copied());
@@ -82,31 +75,6 @@ fn version(name: &str) -> Option<String> {
     let output = command::capture(&mut query).ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.strip_prefix("installed ").map(|version| version.trim().to_owned())
-}
-
-enum Permission {
-    Given,
-    Ask,
-    Missing,
-}
-
-fn permission(consent: &Consent) -> Permission {
-    let ci = std::env::var("CI").is_ok_and(|value| matches!(value.as_str(), "true" | "1"));
-    if consent.yes || ci {
-        Permission::Given
-    } else if terminal::is_interactive() {
-        Permission::Ask
-    } else {
-        Permission::Missing
-    }
-}
-
-fn ask(install: &Install) -> Result<bool> {
-    eprint!("\nRun `{}`? [y/N] ", install.shown());
-    std::io::stderr().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// One installation to be made.

@@ -76,7 +76,7 @@ const COUNTED_RUNS: usize = 4;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
 }
@@ -157,7 +157,7 @@ pub fn run(options: &Options) -> Result<()> {
     let parts = Part::all();
     let titles: Vec<String> = parts.iter().map(Part::title).collect();
     options.choice.check(titles.iter().map(String::as_str))?;
-    setup::run(Need::Tool, &options.consent)?;
+    setup::run(Need::Tool, &options.installing)?;
     let driver = Driver::new()?;
     for part in &parts {
         let title = part.title();

@@ -21,7 +21,7 @@ use crate::{command, setup, terminal};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// Use the tool in this folder instead of building it
     #[arg(long, value_name = "FOLDER")]
     tool: Option<PathBuf>,
@@ -58,7 +58,7 @@ const BUILD: [&[&str]; 3] = [
 
 /// Does it all and writes the page.
 pub fn run(options: &Options) -> Result<()> {
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let tool = match &options.tool {
         Some(folder) => folder.clone(),
         None => workspace::build_tool(Profile::Release)?,

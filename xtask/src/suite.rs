@@ -12,7 +12,7 @@ use crate::{command, setup, terminal};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// Leave these out, and say so
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     without: Vec<Part>,
@@ -47,7 +47,7 @@ impl Part {
 /// Runs the suite.
 pub fn run(options: &Options) -> Result<()> {
     let mut stages = Stages::default();
-    if !stages.run("packages", || setup::run(Need::Test, &options.consent)) {
+    if !stages.run("packages", || setup::run(Need::Test, &options.installing)) {
         return stages.finish();
     }
     let nextest = command::exists("cargo-nextest");
@@ -61,10 +61,13 @@ pub fn run(options: &Options) -> Result<()> {
         }
         command::run(&mut cargo)
     }) && built;
+    let state = workspace::target()?.join("state");
     if built {
         let runner = if nextest { "tests (cargo-nextest)" } else { "tests (cargo test)" };
         stages.run(runner, || {
             let mut cargo = workspace::cargo();
+            // What tests link is not what whoever runs them has linked.
+            cargo.env("XDG_STATE_HOME", &state);
             if nextest {
                 cargo.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
             } else {
@@ -76,7 +79,8 @@ pub fn run(options: &Options) -> Result<()> {
                     cargo.args(["--skip", part.tests()]);
                 }
             }
-            command::run(&mut cargo)
+            // Tests send signals, and some look at what becomes of them.
+            command::run(&mut command::behind(&command::HEEDING_SIGNALS, &cargo))
         });
         stages.run("examples in the documentation", || {
             command::run(workspace::cargo().args(["test", "--workspace", "--doc"]))

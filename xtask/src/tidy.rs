@@ -2,7 +2,10 @@
 //!
 //! - a Rust file is one idea: at most [`LONGEST`] lines;
 //! - nothing unfinished is checked in: no placeholder macros, no ignored tests;
-//! - links between the documents lead to files that exist.
+//! - links between the documents lead to files that exist;
+//! - lists in documents say what the code has (`lists`).
+
+mod lists;
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +19,11 @@ pub const LONGEST: usize = 700;
 const UNFINISHED: &[&str] =
     &[concat!("todo", "!("), concat!("unimplemented", "!("), concat!("#[", "ignore")];
 
-/// Prints what was found; an error if that is anything.
-pub fn run(root: &Path) -> Result<()> {
-    let findings = check(root)?;
+/// Prints what was found; an error if that is anything. `heavy` are the commands that are
+/// run by hand.
+pub fn run(root: &Path, heavy: &[String]) -> Result<()> {
+    let mut findings = check(root, heavy)?;
+    lists::check(root, heavy, &mut findings)?;
     for finding in &findings {
         println!("{finding}");
     }
@@ -27,8 +32,8 @@ pub fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All findings, each with its file and line.
-pub fn check(root: &Path) -> Result<Vec<String>> {
+/// What is found in each file by itself.
+fn check(root: &Path, heavy: &[String]) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for file in files(root)? {
         let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
@@ -36,7 +41,11 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
             || std::fs::read_to_string(&file).with_context(|| format!("cannot read {shown}"));
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("rs") => check_source(&shown, &read()?, &mut findings),
-            Some("md") => check_links(&file, &shown, &read()?, &mut findings),
+            Some("md") => {
+                let text = read()?;
+                check_links(&file, &shown, &text, &mut findings);
+                lists::check_commands(&shown, &text, heavy, &mut findings);
+            }
             _ => {}
         }
     }
@@ -120,7 +129,7 @@ mod tests {
         write("half.rs", &format!("fn f() {{\n    {})\n}}\n", UNFINISHED[0]));
         write("a.md", "[x](good.rs#L1) [y](gone.md) [z](https://example.org)\n```\n[c](no)\n```\n");
         assert_eq!(
-            check(root).unwrap(),
+            check(root, &[]).unwrap(),
             [
                 "a.md:1: gone.md does not exist".to_owned(),
                 format!("half.rs:2: `{}` is checked in", UNFINISHED[0]),

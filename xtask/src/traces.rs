@@ -54,7 +54,7 @@ const OF_PART: u64 = 20;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
     /// How many random graphs, and random programs as graphs
@@ -100,7 +100,7 @@ pub fn run(options: &Options) -> Result<()> {
     let parts = Part::all(options);
     let titles: Vec<String> = parts.iter().map(Part::title).collect();
     options.choice.check(titles.iter().map(String::as_str))?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = Workshop::new(workspace::build_tool(Profile::Release)?, jobs(), "profile-")?;
     let driver = Driver::new(options, &workshop)?;
     for part in &parts {

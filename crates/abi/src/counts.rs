@@ -4,9 +4,10 @@
 //! A module (an executable or a shared library) that counts has one *area*:
 //! zero bytes in memory and none in the file, aligned and padded to pages, so
 //! that no page of it holds anything of the program's. Its first page begins
-//! with the *owner* word ([`OWNER_SYMBOL`]) and holds nothing else; counters of
-//! eight bytes follow from the second page on, those of a unit next to each
-//! other behind the unit's symbol ([`UNIT_SYMBOL_PREFIX`] and its id).
+//! with the *owner* word ([`OWNER_SYMBOL`]) and holds nothing else. The second page
+//! begins with the *order* word ([`ORDER_SYMBOL`]), which functions change as they are
+//! entered, where that is asked for. Counters of eight bytes follow, those of a unit
+//! next to each other behind the unit's symbol ([`UNIT_SYMBOL_PREFIX`] and its id).
 //!
 //! # How code finds them
 //! Injected code reaches all of this through the `%gs` segment: what is added
@@ -53,6 +54,15 @@ pub const MODULE_SYMBOL: &str = "__backtrail_module";
 /// The first word of the module's area, hidden.
 pub const OWNER_SYMBOL: &str = "__backtrail_owner";
 
+/// The word of the module's area that says in which order functions were entered, hidden.
+pub const ORDER_SYMBOL: &str = "__backtrail_order";
+
+/// Where it is in the area.
+pub const ORDER_OFFSET: u64 = PAGE_BYTES;
+
+/// Where the first counter may be.
+pub const FIRST_COUNTER: u64 = ORDER_OFFSET + 8;
+
 /// How the symbols of units' counters begin; 32 hexadecimal digits follow.
 pub const UNIT_SYMBOL_PREFIX: &str = "__backtrail_counts_";
 
@@ -65,6 +75,16 @@ pub const COUNTS_FILE_PREFIX: &str = "counts-";
 
 /// The first bytes of a file with counters.
 pub const COUNTS_MAGIC: [u8; 8] = *b"BTCNTS\x01\n";
+
+/// How the names of files begin that hold the counters of a process that has ended,
+/// packed: what is behind is as in the name of the file that they were in. While that
+/// is there, it counts.
+pub const ENDED_FILE_PREFIX: &str = "ended-";
+
+/// The first bytes of such a file: a [`CountsHeader`] with these, and then a zstd frame of
+/// the pages behind the header's that are not zero, in order, each behind its number in
+/// the file (eight bytes).
+pub const PACKED_COUNTS_MAGIC: [u8; 8] = *b"BTPCNT\x02\n";
 
 /// Bytes of a page: what the area is aligned and padded to.
 pub const PAGE_BYTES: u64 = 4096;

@@ -9,12 +9,14 @@
 
 pub mod counts;
 pub mod cover;
+pub mod frames;
 pub mod log;
+pub mod modules;
 pub mod record;
 pub mod tune;
 
 /// The version of every layout in this crate.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 
 /// The section of an object or executable that holds unit records, one after
 /// another (the linker concatenates them). Not allocated.
@@ -22,6 +24,9 @@ pub const UNIT_SECTION: &str = ".backtrail.units";
 
 /// The section of an executable or shared library that holds its link recipe.
 pub const LINK_SECTION: &str = ".backtrail.link";
+
+/// The section of a variant that says which one it is ([`modules`]). Not allocated.
+pub const VARIANT_SECTION: &str = ".backtrail.variant";
 
 /// Identifies a unit: the first half of a BLAKE3 hash of what was compiled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

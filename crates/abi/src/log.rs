@@ -7,13 +7,15 @@
 //! range of event numbers; from then on an event is `base + block`. So there is
 //! no constructor to wait for, and only units that run are registered. A unit
 //! that is in the process twice (an executable and a library, a library loaded
-//! again) has one range.
+//! again) has one range. What else is in such a log says which activation each
+//! block is of: [`crate::frames`].
 //!
 //! A process writes into a folder of its own, `PID-NONCE` (decimal, then
 //! sixteen hexadecimal digits that grow with time), below `$BACKTRAIL_DIR`
 //! (default [`DEFAULT_DIR`]):
 //!
-//! - [`PROCESS_FILE`]: a [`ProcessHeader`], then a [`Registration`] per unit;
+//! - [`PROCESS_FILE`]: a [`ProcessHeader`], then a [`Registration`] per unit, and in
+//!   between those the modules that the process is made of ([`crate::modules`]);
 //! - `thread-TID-N` ([`THREAD_FILE_PREFIX`]): a [`ThreadHeader`], then events of
 //!   four bytes each; `N` is [`ThreadHeader::ordinal`]. Behind the first [`SEGMENT`]
 //!   bytes come segments of that size, each with a [`SegmentHeader`] before its
@@ -47,7 +49,7 @@
 pub const LOG_FUNCTION: &str = "__backtrail_log";
 
 /// `void __backtrail_land(struct descriptor *, uint32_t number, uint32_t depths,
-/// uint64_t depth)`: sets the thread's [`DEPTH_VARIABLE`] to `depth`, and logs
+/// uint64_t depth)`: sets the thread's depth ([`STATE_DEPTH`]) to `depth`, and logs
 /// `number` and `depths + depth - 1`.
 pub const LAND_FUNCTION: &str = "__backtrail_land";
 
@@ -56,24 +58,31 @@ pub const LAND_FUNCTION: &str = "__backtrail_land";
 /// by the kernel, as the handler of a signal that the process did not send itself.
 pub const INTERRUPT_FUNCTION: &str = "__backtrail_interrupt";
 
-/// Where numbers of units are given before the program runs, probes take slots by
-/// themselves. They find the state of their thread by this pointer, which is in
-/// thread storage and seen in its own module only: 0, or the address of
+/// The state of a thread, by a pointer in thread storage that each module has for
+/// itself: 0, or the address of what all modules share for this thread,
 ///
 /// ```text
 /// uint64_t word;        // STATE_WORD
+/// void **frame;         // frames::STATE_FRAME
+/// uint64_t depth;       // STATE_DEPTH
 /// ```
 ///
-/// Adding 4 to `word` in one instruction takes the slot at the address that it was,
-/// if that has the bit [`SEGMENT`]; memory that is logged to ends where that bit
-/// changes. Otherwise they call [`NOTE_FUNCTION`].
+/// Where numbers of units are given before the program runs, probes take slots by
+/// themselves. Adding 4 to `word` in one instruction takes the slot at the address that
+/// it was, if that has the bit [`SEGMENT`]; memory that is logged to ends where that bit
+/// changes. Otherwise, and if there is no state yet, they call [`NOTE_FUNCTION`].
 pub const THREAD_VARIABLE: &str = "__backtrail_thread";
 
 /// See [`THREAD_VARIABLE`].
 pub const STATE_WORD: usize = 0;
 
-/// `void __backtrail_note(uint32_t event)`, hidden: logs an event when a probe
-/// cannot. It changes no register but the flags.
+/// How many frames a thread has that may be come back to from deeper ones. It is on a
+/// page that the child of a fork keeps.
+pub const STATE_DEPTH: usize = crate::frames::STATE_FRAME + 8;
+
+/// `void __backtrail_note(uint32_t event)`: logs an event when a probe cannot. With 0
+/// it logs nothing, and sees to it that the thread has a state, if it can have one. It
+/// changes no register but the flags.
 pub const NOTE_FUNCTION: &str = "__backtrail_note";
 
 /// How many bits of a sum are the number of a path, where the rest counts
@@ -84,20 +93,17 @@ pub const PATH_BITS: u32 = 16;
 /// See [`PATH_BITS`]. Where counts are logged, no event has this bit.
 pub const COUNT: u32 = 1 << 31;
 
-/// `_Thread_local uint64_t __backtrail_depth`: how many frames a thread has that
-/// may be come back to from deeper ones.
-pub const DEPTH_VARIABLE: &str = "__backtrail_depth";
-
 /// How many depths a log tells apart; deeper frames all have the last.
 pub const DEPTHS: u32 = 1 << 16;
 
 /// The environment variable that names the folder for records.
 pub const DIR_VARIABLE: &str = "BACKTRAIL_DIR";
 
-/// The environment variable that says how many bytes the logs of a process may
-/// take, in decimal; none or 0 is no bound: the lengths of threads' files and
-/// [`ProcessHeader::packed_kibibytes`]. What is in [`ProcessHeader`]'s file does not
-/// count.
+/// The environment variable that says how many bytes the logs or the counters of a
+/// process may take, in decimal, with `k`, `M` or `G` behind it or without: the lengths
+/// of threads' files with [`ProcessHeader::packed_kibibytes`], or those of files of
+/// counters. None, or an empty one, is no bound; 0 is room for nothing, and so is what
+/// cannot be read. What is in [`ProcessHeader`]'s file does not count.
 pub const DISK_VARIABLE: &str = "BACKTRAIL_DISK";
 
 /// The folder for records when nothing else is said.
@@ -155,7 +161,7 @@ pub struct ProcessHeader {
     pub incomplete: u32,
     /// The error number that goes with it.
     pub error: u32,
-    /// How many [`Registration`]s follow.
+    /// How many [`Registration`]s follow, the rows of modules included.
     pub registrations: u32,
     /// What packed files of its threads take; written by whoever packs.
     pub packed_kibibytes: u32,
@@ -180,8 +186,12 @@ pub enum Incomplete {
     /// A process was made behind the C library's back and counted, for a while,
     /// in its parent's record.
     RawFork = 6,
-    /// The logs may take no more space ([`DISK_VARIABLE`]).
+    /// Logs or counters may take no more space ([`DISK_VARIABLE`]).
     Bound = 7,
+    /// The folder or a file of the record was replaced or changed by somebody.
+    Changed = 8,
+    /// [`DISK_VARIABLE`] was no size, and nothing was recorded.
+    NoSize = 9,
 }
 
 impl Incomplete {
@@ -195,6 +205,8 @@ impl Incomplete {
             5 => Some(Self::Shared),
             6 => Some(Self::RawFork),
             7 => Some(Self::Bound),
+            8 => Some(Self::Changed),
+            9 => Some(Self::NoSize),
             _ => None,
         }
     }

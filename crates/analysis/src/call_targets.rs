@@ -8,21 +8,42 @@
 //! another number of arguments than its callee declares is undefined, and not
 //! thought of.
 //!
-//! Objects of which only symbols are known may call whatever they can see: if the
-//! link has one, other than a shared library, the address of each function that is
-//! visible outside of its unit counts as taken. Nothing is known of what data
-//! flows where; that would make the sets smaller.
+//! An ifunc means what its resolver chose, which has its address taken, too. Resolvers and
+//! naked functions, within which nothing can be observed, are like functions of an object
+//! without a unit.
+//!
+//! An object without a unit can hand out the address of a function that it refers to by
+//! name, and whoever looks names up that of one that is exported: they count as taken.
+//! Nothing is known of what data flows where; that would make the sets smaller.
 //!
 //! Cost: O(instructions + symbols).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_graph::{IndexMap, define_index};
-use backtrail_ir::program::{Input, Object, Program, Resolution};
-use backtrail_ir::{CallData, Callee, Func, Function, Inst, Linkage, Sym, SymbolKind, Value};
+use backtrail_ir::program::{ByName, Input, Object, Program, Resolution};
+use backtrail_ir::{CallData, Callee, Func, Function, Inst, Linkage, Sym, SymbolKind, Unit};
+use backtrail_outside as outside;
+
+use crate::calls::{direct_callees, resolving};
+use crate::external::mentioned;
+
+/// Data whose functions run before `main`, or may: what is kept though nothing of its unit
+/// refers to it may be in a section that something else gathers.
+const BEFORE_MAIN: [&str; 3] = ["llvm.global_ctors", "llvm.used", "llvm.compiler.used"];
+
+/// Data whose functions run after it.
+const AFTER_MAIN: [&str; 1] = ["llvm.global_dtors"];
+
+/// Sections whose functions run before `main`: the linker gathers what has these names, and
+/// what has them with a dot and something behind it.
+const SECTIONS_BEFORE_MAIN: [&str; 3] = [".preinit_array", ".init_array", ".ctors"];
+
+/// Sections whose functions run after it.
+const SECTIONS_AFTER_MAIN: [&str; 2] = [".fini_array", ".dtors"];
 
 define_index!(
-    /// A function whose code is in the program.
+    /// A function whose code is in the program, and within which it can be observed.
     Body, "fn"
 );
 
@@ -37,8 +58,11 @@ pub enum Target {
         /// How many arguments the call gives; none if that says nothing.
         arguments: Option<u32>,
     },
-    /// Something whose code is not in any unit, by its name in the calling unit.
+    /// Something of a library, by its name in the calling unit.
     Unseen(Sym),
+    /// Something in an object or library of the program's that has no unit, or that is as
+    /// if it were there.
+    Native(Sym),
     /// Nobody: an intrinsic or assembly, which is part of the caller.
     Inline,
 }
@@ -50,6 +74,8 @@ pub struct CallTargets<'p, 'u> {
     bodies: IndexMap<Body, (Object, Func)>,
     numbers: BTreeMap<(Object, Func), Body>,
     taken: Vec<Body>,
+    called_by_hidden: BTreeSet<Body>,
+    looks_up: bool,
 }
 
 impl<'p, 'u> CallTargets<'p, 'u> {
@@ -57,60 +83,53 @@ impl<'p, 'u> CallTargets<'p, 'u> {
     pub fn new(program: &'p Program<'u>) -> Self {
         let mut bodies = IndexMap::new();
         let mut numbers = BTreeMap::new();
+        let mut hidden = Vec::new();
         for (object, unit) in program.units() {
-            for function in unit.functions.indices() {
-                if program.kept(object, function) {
+            let resolving = resolving(unit);
+            for (function, data) in unit.functions.iter() {
+                if !program.kept(object, function) {
+                    continue;
+                }
+                if data.traits.naked || resolving.contains(&function) {
+                    hidden.push((object, function));
+                } else {
                     let body = bodies.push((object, function));
                     numbers.insert((object, function), body);
                 }
             }
         }
-        let mut found = Self { program, bodies, numbers, taken: Vec::new() };
+        let looks_up = looks_up(program);
+        let (taken, called_by_hidden) = (Vec::new(), BTreeSet::new());
+        let mut found = Self { program, bodies, numbers, taken, called_by_hidden, looks_up };
         found.taken = found.find_taken();
+        for (object, function) in hidden {
+            let unit = program.unit(object).expect("functions are of units");
+            let callees = direct_callees(unit, function);
+            let callees: Vec<Body> =
+                callees.filter_map(|it| found.body_of_symbol(object, it)).collect();
+            found.called_by_hidden.extend(callees);
+        }
         found
     }
 
     fn find_taken(&self) -> Vec<Body> {
-        let is_native = |input: &Input<'_>| matches!(input, Input::Native(it) if !it.shared);
-        let seen_by_others = self.program.inputs().values().any(is_native);
-        let mut taken = vec![false; self.bodies.len()];
+        let is_named = |&(object, function): &(Object, Func)| {
+            let by_name = self.program.by_name(object, function);
+            by_name.object || (by_name.exported && self.looks_up)
+        };
+        let mut taken: Vec<bool> = self.bodies.values().map(is_named).collect();
         let mut take = |object: Object, symbol: Sym| {
             if let Some(body) = self.body_of_symbol(object, symbol) {
                 taken[backtrail_graph::Index::position(body)] = true;
             }
         };
         for (object, unit) in self.program.units() {
-            for (symbol, data) in unit.symbols.iter() {
-                match &data.kind {
-                    SymbolKind::Data { refers_to, .. } => {
-                        refers_to.iter().for_each(|&it| take(object, it));
-                    }
-                    SymbolKind::Alias { target } => target.iter().for_each(|&it| take(object, it)),
-                    SymbolKind::IFunc { resolver } => {
-                        resolver.iter().for_each(|&it| take(object, it));
-                    }
-                    SymbolKind::Function(_)
-                        if seen_by_others && data.linkage != Linkage::Internal =>
-                    {
-                        take(object, symbol);
-                    }
-                    SymbolKind::Function(_) | SymbolKind::ExternalFunction(_) => {}
-                }
-            }
-            for function in unit.functions.values() {
-                for value in &function.operands {
-                    match value {
-                        Value::Symbol(symbol, _) => take(object, *symbol),
-                        Value::Expr(symbols) => symbols.iter().for_each(|&it| take(object, it)),
-                        _ => {}
-                    }
-                }
-            }
+            mentioned(unit).into_iter().for_each(|symbol| take(object, symbol));
         }
         self.bodies.indices().filter(|&it| taken[backtrail_graph::Index::position(it)]).collect()
     }
 
-    /// The functions whose code is in the program.
+    /// The functions whose code is in the program, but for those that hide what they do.
     pub fn bodies(&self) -> &IndexMap<Body, (Object, Func)> {
         &self.bodies
     }
@@ -120,6 +139,13 @@ impl<'p, 'u> CallTargets<'p, 'u> {
         let (object, function) = self.bodies[body];
         let unit = self.program.unit(object).expect("bodies are of units");
         &unit.functions[function]
+    }
+
+    /// The linkage name of a body.
+    pub fn name(&self, body: Body) -> Option<&'u str> {
+        let (object, function) = self.bodies[body];
+        let unit = self.program.unit(object)?;
+        Some(&unit.symbols[unit.functions[function].symbol].name)
     }
 
     /// The body of a function, if its code is in the program.
@@ -133,6 +159,104 @@ impl<'p, 'u> CallTargets<'p, 'u> {
             Resolution::Function(object, function) => self.body(object, function),
             _ => None,
         }
+    }
+
+    /// What a call of a symbol of a unit reaches.
+    pub fn of_symbol(&self, object: Object, symbol: Sym) -> Target {
+        match self.program.resolve(object, symbol) {
+            Resolution::Function(found, function) => match self.body(found, function) {
+                Some(body) => Target::Body(body),
+                None => Target::Native(symbol),
+            },
+            Resolution::IFunc(..) => Target::Taken { arguments: None },
+            Resolution::Native(native) => match &self.program.inputs()[native] {
+                Input::Native(it) if !it.system => Target::Native(symbol),
+                _ => Target::Unseen(symbol),
+            },
+            Resolution::Data(..)
+            | Resolution::Elsewhere
+            | Resolution::Null
+            | Resolution::Discarded => Target::Unseen(symbol),
+        }
+    }
+
+    /// Which code that cannot be observed refers to `body` by its name: what is not of the
+    /// units ([`Program::by_name`]), and functions that hide what they do.
+    pub fn by_name(&self, body: Body) -> ByName {
+        let (object, function) = self.bodies[body];
+        let by_name = self.program.by_name(object, function);
+        ByName { object: by_name.object || self.called_by_hidden.contains(&body), ..by_name }
+    }
+
+    /// The function that the program begins with, if a unit has it.
+    pub fn main(&self) -> Option<Body> {
+        let seen = |(object, unit): (Object, &'u Unit)| {
+            let symbols = unit
+                .symbols
+                .iter()
+                .filter(|(_, it)| it.name == "main" && it.linkage != Linkage::Internal);
+            symbols.filter_map(|(symbol, _)| self.body_of_symbol(object, symbol)).min()
+        };
+        self.program.units().find_map(seen)
+    }
+
+    /// The functions that what starts the program runs before `main`, or may.
+    pub fn before_main(&self) -> BTreeSet<Body> {
+        self.listed(&BEFORE_MAIN, &SECTIONS_BEFORE_MAIN)
+    }
+
+    /// The functions that run when the program ends, because a list says so.
+    pub fn after_main(&self) -> BTreeSet<Body> {
+        self.listed(&AFTER_MAIN, &SECTIONS_AFTER_MAIN)
+    }
+
+    /// The functions that data in these sections mentions, or data of these names, or data
+    /// that the latter mentions and that is in no section that says when.
+    fn listed(&self, names: &[&str], sections: &[&str]) -> BTreeSet<Body> {
+        let mut found = BTreeSet::new();
+        for (object, unit) in self.program.units() {
+            let mut add = |listed: &[Sym]| {
+                found.extend(listed.iter().filter_map(|&it| self.body_of_symbol(object, it)));
+            };
+            for list in unit.symbols.values() {
+                let SymbolKind::Data { refers_to, .. } = &list.kind else { continue };
+                if is_in(&list.kind, sections) {
+                    add(refers_to);
+                }
+                if !names.contains(&&*list.name) {
+                    continue;
+                }
+                for symbol in refers_to {
+                    let kind = &unit.symbols[*symbol].kind;
+                    match kind {
+                        _ if is_in(kind, &SECTIONS_BEFORE_MAIN) => {}
+                        _ if is_in(kind, &SECTIONS_AFTER_MAIN) => {}
+                        SymbolKind::Data { refers_to, .. } => add(refers_to),
+                        _ => add(std::slice::from_ref(symbol)),
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The functions that code may enter which is not of the units or cannot be observed:
+    /// what starts the program, whoever has the address, who refers to the name. What has
+    /// the name of a library's function may be called by code that compilers make.
+    pub fn entered_from_outside(&self) -> BTreeSet<Body> {
+        let is_entered = |&body: &Body| {
+            self.by_name(body).is_any()
+                || self.name(body).is_some_and(|name| outside::of(name).is_some())
+        };
+        let mut found: BTreeSet<Body> = self.bodies.indices().filter(is_entered).collect();
+        found.extend(self.taken());
+        found.extend(self.main());
+        found
+    }
+
+    /// Whether anything looks names up while the program runs, or loads code that does.
+    pub fn looks_up(&self) -> bool {
+        self.looks_up
     }
 
     /// The functions whose address is taken, in order.
@@ -158,15 +282,38 @@ impl<'p, 'u> CallTargets<'p, 'u> {
         inst: Inst,
         call: &CallData,
     ) -> Target {
+        let taken = |given| Target::Taken { arguments: (!call.traits.variadic).then_some(given) };
         match call.callee {
             Callee::Asm | Callee::Intrinsic(_) => Target::Inline,
-            Callee::Direct(symbol) => {
-                self.body_of_symbol(object, symbol).map_or(Target::Unseen(symbol), Target::Body)
-            }
-            Callee::Indirect => {
-                let given = function.insts[inst].operand_count.saturating_sub(1);
-                Target::Taken { arguments: (!call.traits.variadic).then_some(given) }
-            }
+            Callee::Direct(symbol) => match self.of_symbol(object, symbol) {
+                Target::Taken { .. } => taken(function.insts[inst].operand_count),
+                target => target,
+            },
+            Callee::Indirect => taken(function.insts[inst].operand_count.saturating_sub(1)),
         }
     }
+}
+
+/// Whether it is data in one of these sections.
+fn is_in(data: &SymbolKind, sections: &[&str]) -> bool {
+    let SymbolKind::Data { section: Some(section), .. } = data else { return false };
+    let is_one = |name: &&str| {
+        section.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    sections.iter().any(is_one)
+}
+
+/// Whether a unit or an object refers to what looks names up (`dlsym`), or loads code that
+/// may.
+fn looks_up(program: &Program<'_>) -> bool {
+    let is_one = |name: &str| outside::of(name).is_some_and(|row| row.looks_up || row.loads);
+    program.inputs().iter().any(|(object, input)| match input {
+        Input::Unit(unit) => unit.symbols.iter().any(|(symbol, data)| {
+            matches!(data.kind, SymbolKind::ExternalFunction(_))
+                && is_one(&program.external_name(object, symbol))
+        }),
+        Input::Native(native) => {
+            !native.system && native.references.iter().any(|name| is_one(name))
+        }
+    })
 }

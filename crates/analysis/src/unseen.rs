@@ -1,19 +1,10 @@
-//! What code that is not seen may do while it runs on behalf of a call.
-//!
-//! The safe answer is everything: call back any function whose address is known,
-//! end the run, leave frames. Whatever is traced or analysed then has to reckon
-//! with all of it. So it is worth knowing of a function that it does less. The names
-//! here are of functions that the C standard, POSIX or the C++ ABI describe, and only
-//! where these descriptions exclude more; a program that replaces one of them by its
-//! own has it in a unit, where it is seen.
+//! What a function of a library may do on behalf of a call, where no more than its name is
+//! known: that of machine code. Where the units are known, see [`crate::external`].
 //!
 //! Asynchronous signals are not thought of: they are nondeterminism.
 
 use backtrail_ir::Traits;
-
-mod names;
-
-use names::PLAIN;
+use backtrail_outside::{self as outside, Class, Set, Whom};
 
 /// Whom unseen code may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,59 +36,34 @@ impl Behaviour {
     pub const PLAIN: Self =
         Self { calls_back: CallsBack::Nobody, ends: false, leaves: false, returns: true };
 
-    /// Whether a function of this name sends a signal, whose handler then runs and
-    /// may jump.
-    pub fn may_signal(name: &str) -> bool {
-        matches!(name, "raise" | "kill" | "pthread_kill" | "tgkill")
-    }
-
-    /// What a function of this name and with these traits may do.
-    pub fn of(name: &str, traits: Traits) -> Self {
-        if traits.returns_twice {
-            // `setjmp` and `vfork` remember where they were called, no more.
+    /// What a function of this name and with these traits may do in a program that leaves
+    /// hooks of these kinds.
+    pub fn of(name: &str, traits: Traits, hooks: Set<Class>) -> Self {
+        let row = outside::of(name);
+        if traits.returns_twice || row.is_some_and(|row| row.returns_twice && !row.vforks) {
+            // `setjmp` remembers where it was called, no more.
             return Self::PLAIN;
         }
-        // The checking twin, as `__printf_chk`.
-        let name = name.strip_prefix("__").and_then(|it| it.strip_suffix("_chk")).unwrap_or(name);
-        if PLAIN.binary_search(&name).is_ok() {
-            return Self { returns: !traits.no_return, ..Self::PLAIN };
-        }
-        match name {
-            "qsort" | "bsearch" | "qsort_r" | "lfind" | "lsearch" | "tsearch" | "tfind"
-            | "tdelete" | "twalk" | "ftw" | "nftw" | "glob" | "scandir" | "pthread_once" => {
-                Self { calls_back: CallsBack::Arguments, leaves: true, ..Self::PLAIN }
-            }
-            // Not before this thread goes on, but on its behalf.
-            "pthread_create" | "thrd_create" | "pthread_key_create" | "atexit" | "on_exit"
-            | "__cxa_atexit" => Self { calls_back: CallsBack::Arguments, ..Self::PLAIN },
-            // What was registered for forks runs.
-            "fork" | "_Fork" => Self { calls_back: CallsBack::Anyone, ..Self::PLAIN },
-            "_exit" | "_Exit" => Self { ends: true, returns: false, ..Self::PLAIN },
-            "execl" | "execle" | "execlp" | "execv" | "execve" | "execvp" => {
-                Self { ends: true, ..Self::PLAIN }
-            }
-            _ if Self::may_signal(name) => {
-                Self { calls_back: CallsBack::Anyone, ends: true, leaves: true, returns: true }
-            }
-            // What was registered runs, and may call for the end again.
-            "exit" | "quick_exit" | "abort" | "__assert_fail" | "__stack_chk_fail" | "err"
-            | "errx" | "verr" | "verrx" => {
-                Self { calls_back: CallsBack::Anyone, ends: true, leaves: false, returns: false }
-            }
-            // They end the run if they are told to.
-            "error" | "error_at_line" => {
-                Self { calls_back: CallsBack::Anyone, ends: true, leaves: false, returns: true }
-            }
-            // The checking twin of `longjmp` among them.
-            "longjmp" | "_longjmp" | "siglongjmp" => {
-                Self { leaves: true, returns: false, ..Self::PLAIN }
-            }
-            _ => Self {
+        let Some(row) = row.filter(|row| !row.anything && !row.vforks) else {
+            return Self {
                 calls_back: CallsBack::Anyone,
                 ends: true,
                 leaves: true,
                 returns: !traits.no_return,
-            },
+            };
+        };
+        let runs = row.runs.common(hooks).iter().any(|class| class != Class::Signal);
+        let calls_back = match &row.calls {
+            _ if runs || row.signals => CallsBack::Anyone,
+            Whom::Nobody if row.installs.is_empty() => CallsBack::Nobody,
+            Whom::Nobody | Whom::Arguments(_) => CallsBack::Arguments,
+            Whom::Taken | Whom::Anyone => CallsBack::Anyone,
+        };
+        Self {
+            calls_back,
+            ends: row.ends || row.execs || row.signals,
+            leaves: row.leaves || row.signals || row.calls != Whom::Nobody || runs,
+            returns: row.returns && !traits.no_return,
         }
     }
 }
@@ -108,17 +74,24 @@ mod tests {
 
     #[test]
     fn names_are_found() {
-        let of = |name: &str| Behaviour::of(name, Traits::default());
+        let of = |name: &str| Behaviour::of(name, Traits::default(), Set::NONE);
         assert_eq!(of("printf"), Behaviour::PLAIN);
         assert_eq!(of("__printf_chk"), Behaviour::PLAIN);
         assert_eq!(of("qsort").calls_back, CallsBack::Arguments);
         assert!(!of("exit").returns && of("exit").ends);
         assert!(of("__longjmp_chk").leaves && !of("fork").leaves);
-        // Only what has both the one and the other is a checking twin.
-        for name in ["__printf", "printf_chk", "errno_location", "overflow"] {
+        for name in ["__printf", "printf_chk", "errno_location", "overflow", "assert_fail"] {
             assert!(of(name).leaves, "{name}");
         }
         let unknown = of("frobnicate");
         assert!(unknown.ends && unknown.leaves && unknown.calls_back == CallsBack::Anyone);
+    }
+
+    #[test]
+    fn hooks_are_run_where_there_are_some() {
+        let of = |name: &str, hooks| Behaviour::of(name, Traits::default(), hooks).calls_back;
+        assert_eq!(of("fgets", Set::NONE), CallsBack::Nobody);
+        assert_eq!(of("fgets", [Class::Stream].into_iter().collect()), CallsBack::Anyone);
+        assert_eq!(of("fgets", [Class::AtExit].into_iter().collect()), CallsBack::Nobody);
     }
 }

@@ -47,7 +47,7 @@ mod names;
 pub mod rustc;
 mod rustc_args;
 mod standard_library;
-mod units;
+pub(crate) mod units;
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -8,9 +8,12 @@
 
 pub mod file;
 pub mod frame;
+pub mod kept;
 pub mod recipe;
 pub mod unit;
+pub mod variant;
 
 pub use file::Carried;
 pub use recipe::{Input, InputKind, Member, Recipe, RecipeArg};
 pub use unit::{Generator, IrState, UnitMeta, UnitRecord};
+pub use variant::VariantMark;

@@ -23,12 +23,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use backtrail_foreign::say;
+use backtrail_interruption::bind;
 use backtrail_ir::Unit;
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::Elf;
 use backtrail_plan::worker::{DebugKept, Output, Request, Response};
 
-use crate::carry::frame;
 use crate::carry::unit::{Generator, IrState, UnitMeta, UnitRecord};
 use crate::clang::Compiler;
 use crate::codegen_args::{self, Source};
@@ -46,7 +47,7 @@ const LARGE_BITCODE: u64 = 4 << 20;
 
 /// Says something to the user, in the style of compilers.
 pub fn warn(message: &str) {
-    eprintln!("backtrail: warning: {message}");
+    say!("backtrail: warning: {message}");
 }
 
 /// Why a `-cc1` job's IR cannot be carried, or `Ok` with its source. Jobs that
@@ -94,6 +95,7 @@ pub fn is_crash(status: i32) -> bool {
 /// go into a response file in `scratch`.
 pub fn command(program: &Path, arguments: &[String], scratch: &Path) -> Result<Command, Error> {
     let mut command = Command::new(program);
+    bind(&mut command);
     if arguments.iter().map(|word| word.len() + 1).sum::<usize>() < LONG_COMMAND {
         command.args(arguments);
         return Ok(command);
@@ -333,6 +335,7 @@ impl Task<'_> {
             bitcode: unoptimised.to_owned(),
             name: self.name.to_owned(),
             lower: false,
+            files_in_assembly: true,
             plan: None,
             debug: DebugKept::All,
             output: Some(Output::Unoptimised(prepared.clone())),
@@ -346,7 +349,7 @@ impl Task<'_> {
             *worker = Worker::default();
         }
         let words = codegen_args::optimising_step(arguments, &bitcode.display().to_string());
-        let output = Command::new(&self.job.program)
+        let output = bind(&mut Command::new(&self.job.program))
             .args(words)
             .args(["-x", "ir"])
             .arg(&prepared)
@@ -365,6 +368,7 @@ impl Task<'_> {
             bitcode: bitcode.clone(),
             name: self.name.to_owned(),
             lower: true,
+            files_in_assembly: true,
             plan: None,
             debug: if debug_wanted { DebugKept::All } else { DebugKept::Nothing },
             output: (!debug_wanted).then(|| Output::Bitcode(stripped.clone())),
@@ -454,7 +458,7 @@ pub fn generate(
     let folder = object.parent().unwrap_or(Path::new("."));
     let cannot_start = |error| format!("cannot start {}: {error}", program.display());
     let program = std::path::absolute(program).map_err(cannot_start)?;
-    let output = Command::new(program)
+    let output = bind(&mut Command::new(program))
         .args(options)
         .arg("-o")
         .arg(object)
@@ -482,9 +486,8 @@ pub fn attach(
     let elf = Elf::parse(bytes)?;
     meta.symbols =
         elf.defined_symbols().into_iter().map(|symbol| (symbol.name, symbol.weak)).collect();
-    let described = postcard::to_stdvec(&meta).expect("serialising into memory does not fail");
     let bitcode = parts.map(|(bitcode, _)| bitcode);
-    meta.id = frame::hash(&[&described, bitcode.unwrap_or_default()]);
+    meta.id = meta.id_with(bitcode.unwrap_or_default());
     let record = UnitRecord::new(meta, bitcode, parts.map(|(_, model)| model)).to_bytes();
     let section = NewSection { name: backtrail_abi::UNIT_SECTION, data: &record };
     edit::edit(bytes, &Edit { add: &[section], ..Edit::default() })

@@ -2,20 +2,17 @@
 
 use backtrail_abi::UnitId;
 use backtrail_abi::counts::{
-    LOAD_FUNCTION, MODULE_SYMBOL, Module, OWNER_SYMBOL, PAGE_BYTES, UNIT_SYMBOL_PREFIX,
+    MODULE_SYMBOL, Module, ORDER_OFFSET, ORDER_SYMBOL, OWNER_SYMBOL, PAGE_BYTES, UNIT_SYMBOL_PREFIX,
 };
 use backtrail_plan::counters::Layout;
-use object::write::{Object, Relocation, Symbol, SymbolSection};
-use object::{
-    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind,
-    SymbolFlags, SymbolKind, SymbolScope, elf,
-};
+use object::write::{Relocation, Symbol, SymbolSection};
+use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf};
 
-/// An object with an area of this layout, which is identified by `id`. That of
-/// an executable makes itself known before any constructor runs; a library must
-/// not have such an entry, and has a constructor of its own in the runtime.
-pub fn object(layout: &Layout, id: [u8; 16], is_executable: bool) -> Vec<u8> {
-    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+use crate::generated_object;
+
+/// An object with an area of this layout, which is identified by `id`.
+pub fn object(layout: &Layout, id: [u8; 16]) -> Vec<u8> {
+    let mut object = generated_object::begin();
     let area =
         object.add_section(Vec::new(), b".bss.backtrail".to_vec(), SectionKind::UninitializedData);
     object.append_section_bss(area, layout.bytes, PAGE_BYTES);
@@ -33,6 +30,7 @@ pub fn object(layout: &Layout, id: [u8; 16], is_executable: bool) -> Vec<u8> {
         })
     };
     let owner = define(OWNER_SYMBOL.to_owned(), area, 0, 8);
+    define(ORDER_SYMBOL.to_owned(), area, ORDER_OFFSET, 8);
     for unit in &layout.units {
         let name = format!("{UNIT_SYMBOL_PREFIX}{}", UnitId(unit.unit));
         define(name, area, unit.offset, u64::from(unit.counters) * 8);
@@ -63,35 +61,5 @@ pub fn object(layout: &Layout, id: [u8; 16], is_executable: bool) -> Vec<u8> {
         flags: RelocationFlags::Elf { r_type: elf::R_X86_64_PC64 },
     };
     object.add_relocation(data, relocation).expect("the relocation is one ELF has");
-    if is_executable {
-        add_early_call(&mut object);
-    }
     object.write().expect("an object of two sections can be written")
-}
-
-/// Has [`LOAD_FUNCTION`] called before anything else of the program.
-fn add_early_call(object: &mut Object<'_>) {
-    let load = object.add_symbol(Symbol {
-        name: LOAD_FUNCTION.into(),
-        value: 0,
-        size: 0,
-        kind: SymbolKind::Text,
-        scope: SymbolScope::Unknown,
-        weak: false,
-        section: SymbolSection::Undefined,
-        flags: SymbolFlags::None,
-    });
-    let array = object.add_section(Vec::new(), b".preinit_array".to_vec(), SectionKind::Data);
-    object.section_mut(array).flags = SectionFlags::Elf {
-        sh_type: elf::SHT_PREINIT_ARRAY,
-        sh_flags: elf::SHF_ALLOC | elf::SHF_WRITE,
-    };
-    object.append_section_data(array, &[0; 8], 8);
-    let relocation = Relocation {
-        offset: 0,
-        symbol: load,
-        addend: 0,
-        flags: RelocationFlags::Elf { r_type: elf::R_X86_64_64 },
-    };
-    object.add_relocation(array, relocation).expect("the relocation is one ELF has");
 }

@@ -4,9 +4,10 @@
 
 use backtrail_abi::{UnitId, cover, tune};
 use backtrail_plan::UnitPlan;
-use object::write::{Object, Symbol, SymbolSection};
-use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags};
-use object::{SymbolKind, SymbolScope};
+use object::write::{Symbol, SymbolSection};
+use object::{SectionKind, SymbolFlags, SymbolKind, SymbolScope};
+
+use crate::generated_object;
 
 /// The symbol of the bytes of coverage of a unit, or of a variant of it.
 pub fn symbol(unit: [u8; 16], variant: u32) -> String {
@@ -42,7 +43,7 @@ fn arrays(arrays: Vec<(String, u32)>, section: &[u8], kind: SectionKind) -> Opti
     if total == 0 {
         return None;
     }
-    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let mut object = generated_object::begin();
     let area = object.add_section(Vec::new(), section.to_vec(), kind);
     match kind {
         SectionKind::UninitializedData => object.append_section_bss(area, total, 64),

@@ -17,11 +17,13 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
+use backtrail_interruption::Folder;
+
 use crate::clang::{self, Compiler, Driver};
 use crate::codegen_args::Source;
 use crate::compile::{self, End, Task};
 use crate::jobs::{self, Job, Jobs};
-use crate::{Error, driver_args, interruption, job_templates, link};
+use crate::{Error, driver_args, job_templates, link};
 
 /// The language a driver assumes for linking, as `clang` and `clang++` do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
         return Err(exec(&driver, &arguments));
     }
     jobs::set_width(&mut jobs.jobs);
-    let scratch = match tempfile::Builder::new().prefix("backtrail-cc-").tempdir() {
+    let scratch = match Folder::new("cc") {
         Ok(scratch) => scratch,
         Err(error) => {
             compile::warn(&format!("nothing is carried: no place for temporary files: {error}"));
@@ -79,7 +81,6 @@ pub fn run(language: Language, arguments: Vec<OsString>) -> Result<i32, Error> {
         }
     };
     let folder = std::path::absolute(scratch.path()).map_err(Error::read(scratch.path()))?;
-    interruption::removes(folder.clone());
     let keeps_intermediates = jobs.jobs.iter().any(|job| job.has_prefix("-save-temps"));
     if !keeps_intermediates {
         rename_intermediates(&mut jobs.jobs, &folder);

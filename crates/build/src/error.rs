@@ -137,6 +137,14 @@ pub enum Error {
         /// The library that is missing.
         library: PathBuf,
     },
+    /// What a file from elsewhere would have done is not known to be harmless.
+    #[error("{}: it was not built here, and {what}, which may run code or touch other files; if you trust it, say --trust", path.display())]
+    Untrusted {
+        /// Which file.
+        path: PathBuf,
+        /// What it is, as a clause.
+        what: String,
+    },
     /// A worker failed.
     #[error("{unit}: {why}")]
     Worker {
@@ -145,15 +153,31 @@ pub enum Error {
         /// What the worker, or its end, said.
         why: String,
     },
-    /// A tool failed that should not have.
-    #[error("{what} failed ({status}): {stderr}")]
-    Tool {
-        /// Which tool, on what.
-        what: String,
-        /// How it ended.
+    /// Carried bitcode that its own compiler cannot treat, with probes or without.
+    #[error("{}: the bitcode that it carries of {unit} is not usable, with or without probes: {why}; build it again", path.display())]
+    Unusable {
+        /// Which file.
+        path: PathBuf,
+        /// The unit.
+        unit: String,
+        /// What the worker or the compiler said.
+        why: String,
+    },
+    /// The linker refuses what the recipe and the objects are.
+    #[error("linking a variant of {} failed ({status}): {said}", path.display())]
+    Link {
+        /// The program.
+        path: PathBuf,
+        /// How the linker ended.
         status: String,
-        /// The first line it said.
-        stderr: String,
+        /// What it said is wrong.
+        said: String,
+    },
+    /// A disk is full.
+    #[error("no space left under {}; make room there, or set TMPDIR to a folder that has some", folder.display())]
+    NoSpace {
+        /// What is full.
+        folder: PathBuf,
     },
     /// A file the link needs is gone.
     #[error("{} was linked with {}, which is gone; put it back or rebuild", program.display(), path.display())]
@@ -162,6 +186,14 @@ pub enum Error {
         program: PathBuf,
         /// The missing file.
         path: PathBuf,
+    },
+    /// Two libraries of a program would be one file of a variant.
+    #[error("{} and {} have one file name, and a variant has its libraries in one folder; rename one of them", one.display(), other.display())]
+    SameFileName {
+        /// One of them.
+        one: PathBuf,
+        /// The other.
+        other: PathBuf,
     },
 }
 

@@ -6,6 +6,7 @@
 //! - [`cargo`] is the drop-in cargo: what it adds to rustc's work and to links.
 //! - [`carry`] is what an object or executable carries: the units and the link
 //!   recipe.
+//! - [`trust`] says what of a recipe from elsewhere is carried out.
 //! - [`variant`] derives other executables from one that carries its units,
 //!   with [`cache`] keeping what was made before.
 //!
@@ -27,21 +28,25 @@ mod driver_args;
 pub mod endless_loops;
 mod error;
 mod frame_table;
-pub mod interruption;
+mod generated_object;
+pub mod in_place;
 pub mod job_templates;
 pub mod jobs;
 pub mod libraries;
 pub mod link;
 pub mod link_args;
 pub mod output;
-mod references;
 pub mod relink;
 pub mod response_file;
 mod runtime;
+mod space;
 mod stripping;
+pub mod surroundings;
+pub mod trust;
 pub mod tuning;
 mod unit_object;
 pub mod variant;
+mod variant_object;
 pub mod worker;
 
 pub use error::Error;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use backtrail_interruption::{Folder, bind};
 use backtrail_machine::edit::{self, Edit, NewSection};
 use backtrail_machine::elf::{Elf, Kind};
 use object::read::archive::ArchiveFile;
@@ -21,7 +22,8 @@ use crate::carry::unit::{IrState, UnitRecord};
 use crate::jobs::Job;
 use crate::link_args::{self, LinkArg};
 use crate::output::{self, Mode};
-use crate::{Error, clang, compile, response_file};
+use crate::trust::known;
+use crate::{Error, clang, compile, response_file, surroundings};
 
 /// Sources by the temporary objects that are linked for them.
 pub type Sources = BTreeMap<String, String>;
@@ -102,29 +104,34 @@ fn attach_recipe_with(
     if section.is_none() && !links_bitcode(&command) {
         return Ok(());
     }
-    let mut units = section.unwrap_or_default();
-    let linked = read_units(output, &units)?;
-    let mut recorder = Recorder::new(&linked, toolchain, sources);
-    recorder.record(command)?;
-    let Recorder { recipe, absent, .. } = recorder;
+    let mut units = read_units(output, &section.unwrap_or_default())?;
+    let mut recorder = Recorder::new(&units, toolchain, sources);
+    recorder.record(&command)?;
+    let are_as_linked = !recorder.give_up(&mut units) && recorder.absent.is_empty();
+    units.append(&mut recorder.absent);
+    let mut recipe = std::mem::take(&mut recorder.recipe);
+    let is_system = |path: &Path| recorder.is_system(path);
+    surroundings::note(&mut recipe, &command, output, &bytes, &units, &is_system)?;
     for remark in &recipe.remarks {
         compile::warn(remark);
     }
     let record = recipe.to_bytes();
-    let recipe = NewSection { name: backtrail_abi::LINK_SECTION, data: &record };
-    let edited = match absent.is_empty() {
+    let section = NewSection { name: backtrail_abi::LINK_SECTION, data: &record };
+    let edited = match are_as_linked {
         true => edit::edit(
             &bytes,
-            &Edit { remove: &[backtrail_abi::LINK_SECTION], add: &[recipe], ..Edit::default() },
+            &Edit { remove: &[backtrail_abi::LINK_SECTION], add: &[section], ..Edit::default() },
         ),
         false => {
-            units.extend(absent.iter().flat_map(UnitRecord::to_bytes));
-            let units = NewSection { name: backtrail_abi::UNIT_SECTION, data: &units };
+            let data: Vec<u8> = units.iter().flat_map(UnitRecord::to_bytes).collect();
+            let units = NewSection { name: backtrail_abi::UNIT_SECTION, data: &data };
             let remove = [backtrail_abi::UNIT_SECTION, backtrail_abi::LINK_SECTION];
-            edit::edit(&bytes, &Edit { remove: &remove, add: &[units, recipe], ..Edit::default() })
+            edit::edit(&bytes, &Edit { remove: &remove, add: &[units, section], ..Edit::default() })
         }
     };
-    output::write_whole(output, &edited.map_err(machine())?, Mode::Program)
+    output::write_whole(output, &edited.map_err(machine())?, Mode::Program)?;
+    known::remember(&known::fingerprint(&recipe, &units));
+    Ok(())
 }
 
 /// Whether a file that is linked is bitcode, or holds it (`-flto`).
@@ -148,11 +155,14 @@ fn is_bitcode(bytes: &[u8]) -> bool {
 /// The member of a Rust library that only rustc reads.
 const RUST_METADATA: &str = "lib.rmeta";
 
+/// Why an object of units is linked as it is.
+const MIXED: &str = "its symbols are not those of its units (it was changed by ld -r or objcopy)";
+
 /// Why what is linked as bitcode carries nothing.
 const FLTO: &str = "compiled with -flto";
 
 /// Folders whose files are there on every machine that has the same packages.
-const SYSTEM_FOLDERS: [&str; 8] = [
+pub(crate) const SYSTEM_FOLDERS: [&str; 8] = [
     "/usr/lib",
     "/usr/lib32",
     "/usr/lib64",
@@ -168,6 +178,8 @@ struct Recorder<'a> {
     toolchain: &'a [PathBuf],
     sources: &'a Sources,
     recipe: Recipe,
+    /// Units whose objects are linked as they are.
+    as_they_are: BTreeSet<[u8; 16]>,
     /// Units that were linked without leaving a record: link-time optimisation
     /// goes by their bitcode.
     absent: Vec<UnitRecord>,
@@ -191,13 +203,25 @@ fn classify(bytes: &[u8]) -> Contents<'_> {
 impl<'a> Recorder<'a> {
     fn new(linked: &[UnitRecord], toolchain: &'a [PathBuf], sources: &'a Sources) -> Self {
         let linked = linked.iter().map(|unit| unit.meta.id).collect();
-        Self { linked, toolchain, sources, recipe: Recipe::default(), absent: Vec::new() }
+        let (recipe, as_they_are) = (Recipe::default(), BTreeSet::new());
+        Self { linked, toolchain, sources, recipe, as_they_are, absent: Vec::new() }
     }
 
-    fn record(&mut self, command: LinkCommand<'_>) -> Result<(), Error> {
+    /// Says of units whose object is linked as it is that they are not carried: nothing
+    /// can be made of them but what was linked. Whether there are some.
+    fn give_up(&self, units: &mut [UnitRecord]) -> bool {
+        let is_lost = |unit: &&mut UnitRecord| {
+            unit.meta.state == IrState::Carried && self.as_they_are.contains(&unit.meta.id)
+        };
+        let lost = units.iter_mut().filter(is_lost);
+        let count = lost.map(|unit| *unit = unit.without_ir(MIXED)).count();
+        count > 0
+    }
+
+    fn record(&mut self, command: &LinkCommand<'_>) -> Result<(), Error> {
         self.recipe.linker = command.linker.to_owned();
         self.recipe.through_driver = command.through_driver;
-        let arguments = command.arguments;
+        let arguments = command.arguments.clone();
         let folders = link_args::library_folders(&arguments);
         let mut folder_follows = false;
         for argument in arguments {
@@ -260,15 +284,17 @@ impl<'a> Recorder<'a> {
     /// A file taken in as it is gives symbols named by its path, which is another
     /// one when it is linked again. So the linker makes an object of it now.
     fn data(&mut self, path: &str) -> Result<(), Error> {
-        let object = tempfile::NamedTempFile::new().map_err(Error::write(&std::env::temp_dir()))?;
+        let scratch = Folder::new("data").map_err(Error::write(&std::env::temp_dir()))?;
+        let object = scratch.path().join("object");
         let words = ["-m", "elf_x86_64", "-r", "-b", "binary", path, "-o"];
-        let output = Command::new(&self.recipe.linker).args(words).arg(object.path()).output();
+        let mut linker = Command::new(&self.recipe.linker);
+        let output = bind(&mut linker).args(words).arg(&object).output();
         let made = output.is_ok_and(|output| output.status.success());
         if !made {
             self.text(path.to_owned());
             return Ok(());
         }
-        let bytes = std::fs::read(object.path()).map_err(Error::read(object.path()))?;
+        let bytes = std::fs::read(&object).map_err(Error::read(&object))?;
         let input = self.add(Path::new(path), native(&bytes, "taken in as it is (-b binary)"));
         self.text("--format=default".to_owned());
         self.recipe.arguments.push(RecipeArg::Input(input));
@@ -390,9 +416,10 @@ impl<'a> Recorder<'a> {
         let defined: Vec<_> =
             elf.defined_symbols().into_iter().map(|symbol| (symbol.name, symbol.weak)).collect();
         if own != defined {
-            let why = "its symbols are not those of its units (it was changed by ld -r or objcopy)";
-            self.recipe.remarks.push(format!("{} is linked as it is: {why}", file.display()));
-            return Ok(Some(native(bytes, why)));
+            let remark = format!("{} is linked as it is: {MIXED}", file.display());
+            self.recipe.remarks.push(remark);
+            self.as_they_are.extend(units.iter().map(|unit| unit.meta.id));
+            return Ok(Some(native(bytes, MIXED)));
         }
         Ok(Some(InputKind::Units(units.iter().map(|unit| unit.meta.id).collect())))
     }

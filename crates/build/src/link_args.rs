@@ -1,5 +1,6 @@
 //! The command line of a linker, as far as it matters for linking again.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// What an argument of a linker is.
@@ -105,6 +106,60 @@ const WRITES: [&str; 4] = ["Map", "dependency-file", "out-implib", "print-archiv
 const PRINTS: [&str; 8] =
     ["t", "trace", "M", "print-map", "stats", "verbose", "print-gc-sections", "print-memory-usage"];
 
+/// Options that GNU ld takes abbreviated, each with the shortest beginning that no other one
+/// of its long options has. A link that succeeded had no ambiguous ones.
+const ABBREVIATED: [(&str, &str); 29] = [
+    ("wrap", "wr"),
+    ("defsym", "defs"),
+    ("entry", "ent"),
+    ("init", "in"),
+    ("fini", "fin"),
+    ("undefined", "undefi"),
+    ("require-defined", "req"),
+    ("soname", "son"),
+    ("library-path", "library-"),
+    ("dynamic-linker", "dynamic-lin"),
+    ("rpath-link", "rpath-"),
+    ("section-start", "section-s"),
+    ("exclude-libs", "exclude-l"),
+    ("hash-style", "hash-st"),
+    ("trace-symbol", "trace-"),
+    ("auxiliary", "aux"),
+    ("filter", "filt"),
+    ("format", "form"),
+    ("oformat", "of"),
+    ("script", "sc"),
+    ("default-script", "default-sc"),
+    ("version-script", "version-s"),
+    ("export-dynamic-symbol-list", "export-dynamic-symbol-"),
+    ("retain-symbols-file", "ret"),
+    ("just-symbols", "j"),
+    ("start-group", "star"),
+    ("end-group", "end-g"),
+    ("whole-archive", "wh"),
+    ("no-whole-archive", "no-wh"),
+];
+
+/// Letters that are options with a value: behind one dash, what follows may be that.
+const VALUED_LETTERS: &str = "AabceFfGhILlmOoRTuYyz";
+
+/// The word, with an abbreviated option spelled out.
+fn in_full(word: &str) -> Cow<'_, str> {
+    let Some(name) = option_name(word) else { return word.into() };
+    let dashes = &word[..word.len() - name.len()];
+    if dashes == "-" && name.starts_with(|first| VALUED_LETTERS.contains(first)) {
+        return word.into();
+    }
+    let (name, value) = name.split_at(name.find('=').unwrap_or(name.len()));
+    let is_meant = |(full, shortest): &&(&str, &str)| {
+        full.starts_with(name) && name.starts_with(shortest) && *full != name
+    };
+    match ABBREVIATED.iter().find(is_meant) {
+        Some((full, _)) => format!("{dashes}{full}{value}").into(),
+        None => word.into(),
+    }
+}
+
 /// The name of an option, without dashes. Long names take one dash or two.
 fn option_name(word: &str) -> Option<&str> {
     let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
@@ -118,10 +173,11 @@ pub fn parse(words: &[String]) -> Vec<LinkArg> {
     let mut is_data = false;
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
+        let word = &*in_full(word);
         let Some(name) = option_name(word) else {
             arguments.push(match is_data {
-                true => LinkArg::Data(word.clone()),
-                false => LinkArg::File(word.clone()),
+                true => LinkArg::Data(word.to_owned()),
+                false => LinkArg::File(word.to_owned()),
             });
             continue;
         };
@@ -159,18 +215,18 @@ pub fn parse(words: &[String]) -> Vec<LinkArg> {
                     path: path.to_owned(),
                 },
                 None => LinkArg::ReadFile {
-                    option: word.clone(),
+                    option: word.to_owned(),
                     joined: String::new(),
                     path: words.next().cloned().unwrap_or_default(),
                 },
             });
         } else if WRITES.contains(&head) {
             let value = if value.is_none() { words.next().cloned() } else { None };
-            arguments.push(LinkArg::Report([word.clone()].into_iter().chain(value).collect()));
+            arguments.push(LinkArg::Report([word.to_owned()].into_iter().chain(value).collect()));
         } else if PRINTS.contains(&name) {
-            arguments.push(LinkArg::Report(vec![word.clone()]));
+            arguments.push(LinkArg::Report(vec![word.to_owned()]));
         } else if value.is_none() && VALUES.contains(&name) {
-            arguments.push(LinkArg::Text(word.clone()));
+            arguments.push(LinkArg::Text(word.to_owned()));
             arguments.extend(words.next().map(|value| LinkArg::Text(value.clone())));
         } else if let Some(path) = word.strip_prefix("-T").filter(|path| Path::new(path).is_file())
         {
@@ -181,7 +237,7 @@ pub fn parse(words: &[String]) -> Vec<LinkArg> {
                 path,
             });
         } else {
-            arguments.push(LinkArg::Text(word.clone()));
+            arguments.push(LinkArg::Text(word.to_owned()));
         }
     }
     arguments
@@ -223,6 +279,32 @@ pub fn find_library(folders: &[PathBuf], name: &str, archives_only: bool) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn abbreviations_are_spelled_out() {
+        for (short, full) in [
+            ("--wra=helper", "--wrap=helper"),
+            ("-wr", "-wrap"),
+            ("--defs=a=b", "--defsym=a=b"),
+            ("--star", "--start-group"),
+            // What is whole, what is something else, and what may be two things.
+            ("--wrap=wr", "--wrap=wr"),
+            ("--rpath", "--rpath"),
+            ("--def=a=b", "--def=a=b"),
+            ("-entry", "-entry"),
+            ("-ent", "-ent"),
+            ("-undefi", "-undefi"),
+            ("wrap.o", "wrap.o"),
+            ("-", "-"),
+        ] {
+            assert_eq!(in_full(short), full);
+        }
+        let parsed =
+            parse(&["--versi", "v", "--version-sc", "v.map", "-wra", "f"].map(str::to_owned));
+        let text = |text: &str| LinkArg::Text(text.to_owned());
+        assert!(matches!(&parsed[2], LinkArg::ReadFile { path, .. } if path == "v.map"));
+        assert_eq!(parsed[3..], [text("-wrap"), text("f")]);
+    }
 
     #[test]
     fn words_are_sorted_by_what_they_are() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember};
+use backtrail_interruption::bind;
 
 use crate::Error;
 use crate::carry::recipe::{Input, InputKind, Member, Recipe, RecipeArg, decompress_native};
@@ -66,24 +67,20 @@ impl Relink<'_> {
             writeln!(file, "{}", crate::response_file::quote(word)).map_err(Error::write(&path))?;
         }
         file.flush().map_err(Error::write(&path))?;
-        let what = format!("linking a variant of {}", self.program.display());
-        let output = Command::new(&self.recipe.linker)
+        let failed = |status, said| Error::Link { path: self.program.to_owned(), status, said };
+        let output = bind(&mut Command::new(&self.recipe.linker))
+            // A driver of linkers that is killed leaves its own temporary files.
+            .env("TMPDIR", self.scratch)
             .arg(format!("@{}", path.display()))
             .output()
-            .map_err(|error| Error::Tool {
-                what: what.clone(),
-                status: format!("cannot start {}", self.recipe.linker.display()),
-                stderr: error.to_string(),
+            .map_err(|error| {
+                failed(format!("cannot start {}", self.recipe.linker.display()), error.to_string())
             })?;
         if output.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        // GNU ld first names the function it was looking at.
-        let mut lines = said.lines().filter(|line| !line.trim().is_empty()).peekable();
-        let first = lines.peek().copied().unwrap_or("it said nothing");
-        let line = lines.find(|line| !line.contains(": in function `")).unwrap_or(first);
-        Err(Error::Tool { what, status: output.status.to_string(), stderr: line.to_owned() })
+        Err(failed(output.status.to_string(), first_error(&said).to_owned()))
     }
 
     fn option_words(&self, options: &[impl AsRef<str>]) -> Vec<String> {
@@ -141,8 +138,15 @@ impl Relink<'_> {
         for member in members {
             match &member.kind {
                 InputKind::Units(units) => {
-                    let objects = units.iter().filter_map(|unit| self.objects.get(unit));
-                    contents.extend(objects.map(|object| (member.name.clone(), object.clone())));
+                    let objects: Vec<&Vec<u8>> =
+                        units.iter().filter_map(|unit| self.objects.get(unit)).collect();
+                    let object = match objects[..] {
+                        [] => continue,
+                        [object] => object.clone(),
+                        // Of a member that is taken all is taken, needed or not.
+                        _ => self.merged(&objects)?,
+                    };
+                    contents.push((member.name.clone(), object));
                 }
                 InputKind::Native { contents: bytes, .. } => {
                     contents.push((member.name.clone(), self.native(bytes)?));
@@ -168,10 +172,33 @@ impl Relink<'_> {
         write(path, out.get_ref())
     }
 
+    /// Several objects in one, as `ld -r` had merged them.
+    fn merged(&self, objects: &[&Vec<u8>]) -> Result<Vec<u8>, Error> {
+        let folder = tempfile::Builder::new().prefix("merged-").tempdir_in(self.scratch);
+        let folder = folder.map_err(Error::write(self.scratch))?;
+        let out = folder.path().join("merged.o");
+        let mut linker = Command::new("ld");
+        linker.arg("-r").arg("-o").arg(&out).env("TMPDIR", self.scratch);
+        for (number, object) in objects.iter().enumerate() {
+            linker.arg(write(&folder.path().join(format!("{number}.o")), object)?);
+        }
+        let failed = |status, said| Error::Link { path: self.program.to_owned(), status, said };
+        let output = bind(&mut linker)
+            .output()
+            .map_err(|error| failed("cannot start ld".to_owned(), error.to_string()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(output.status.to_string(), first_error(&said).to_owned()));
+        }
+        std::fs::read(&out).map_err(Error::read(&out))
+    }
+
     /// A shared library that is no longer where it was linked from: where the
     /// program itself would find it.
     fn find_shared(&self, input: &Input, soname: Option<&str>) -> Result<PathBuf, Error> {
         let file = input.path.file_name().unwrap_or_default();
+        // A path is no name.
+        let soname = soname.filter(|name| !name.contains('/'));
         let names = [soname.map(PathBuf::from), Some(PathBuf::from(file))];
         let beside = self.program.parent().unwrap_or(Path::new(".")).to_owned();
         let variable = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -205,7 +232,78 @@ impl Relink<'_> {
     }
 }
 
+/// The first line with an error in what a linker said: GNU ld, gold, lld, or a driver
+/// that started one. Before it may be warnings, what was looked at when it was found
+/// (GNU ld: ``in function `f':``, `in archive`), and behind it what led there.
+fn first_error(said: &str) -> &str {
+    let is_more = |line: &str| {
+        line.starts_with([' ', '\t'])
+            || line.starts_with(">>>")
+            || ["warning: ", "note: ", "NOTE: "].iter().any(|it| line.contains(it))
+            || [": in function ", ": In function "].iter().any(|it| line.contains(it))
+    };
+    // Of a driver, which only says that there was one.
+    let is_end = |line: &str| {
+        line.contains("linker command failed with") || line.contains(" error: ld returned ")
+    };
+    let lines = || said.lines().filter(|line| !line.trim().is_empty());
+    let errors = || lines().filter(|line| !is_more(line));
+    let found = errors().find(|line| !is_end(line)).or_else(|| errors().next());
+    found.or_else(|| lines().next()).unwrap_or("it said nothing")
+}
+
 fn write(path: &Path, bytes: &[u8]) -> Result<PathBuf, Error> {
     std::fs::write(path, bytes).map_err(Error::write(path))?;
     Ok(path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_error;
+
+    #[test]
+    fn an_error_is_told_and_not_what_stands_before_it() {
+        let stack = "/usr/bin/ld: warning: x.o: missing .note.GNU-stack section implies executable \
+                     stack\n/usr/bin/ld: NOTE: This behaviour is deprecated\n";
+        for (said, error) in [
+            (
+                "/usr/bin/ld: a.o: in function `f':\na.c:(.text+0x1): undefined reference to `g'\n\
+                 collect2: error: ld returned 1 exit status\n",
+                "a.c:(.text+0x1): undefined reference to `g'",
+            ),
+            (
+                "/usr/bin/ld: cannot find -lnone: No such file or directory\n\
+                 clang: error: linker command failed with exit code 1 (use -v to see invocation)\n",
+                "/usr/bin/ld: cannot find -lnone: No such file or directory",
+            ),
+            (
+                "ld.lld: warning: cannot find entry symbol _start\n\
+                 ld.lld: error: undefined symbol: g\n>>> referenced by a.c:1\n",
+                "ld.lld: error: undefined symbol: g",
+            ),
+            (
+                "/usr/bin/ld.gold: warning: hidden symbol\na.o:a.c:function f: error: undefined \
+                 reference to 'g'\n",
+                "a.o:a.c:function f: error: undefined reference to 'g'",
+            ),
+            (
+                "/usr/bin/ld: final link failed: No space left on device\n",
+                "/usr/bin/ld: final link failed: No space left on device",
+            ),
+            (
+                "clang: error: linker command failed due to signal\n",
+                "clang: error: linker command failed due to signal",
+            ),
+            ("\n", "it said nothing"),
+        ] {
+            assert_eq!(
+                first_error(&format!("{stack}{said}")).trim(),
+                match error {
+                    "it said nothing" => stack.lines().next().unwrap(),
+                    error => error,
+                }
+            );
+            assert_eq!(first_error(said), error);
+        }
+    }
 }

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use backtrail_abi::tune::{JUMP, SECTION};
+use backtrail_foreign::file;
 use backtrail_machine::elf::Elf;
 use backtrail_plan::tuning::{TunableFunction, TuneTable};
 use object::read::elf::ElfFile64;
@@ -45,7 +46,7 @@ pub struct Function {
 impl Tuned {
     /// Reads `path`.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(Error::read(path))?;
+        let bytes = file::read(path).map_err(Error::read(path))?;
         let functions = functions(path, &bytes)?;
         Ok(Self { path: path.to_owned(), bytes, functions })
     }

@@ -20,12 +20,14 @@ use backtrail_plan::worker::{DebugKept, Output, Request, Response};
 
 use crate::carry::unit::{Damaged, Generator, UnitRecord};
 use crate::codegen_args::without_side_outputs;
+use crate::trust::Maker;
 use crate::{Error, compile, debug_graft, worker};
 
-/// Makes the object of `unit` under `scheme`.
+/// Makes the object of `unit` under `scheme`, by `maker`.
 pub fn derive(
     program: &Path,
     unit: &UnitRecord,
+    maker: &Maker,
     scheme: &str,
     plan: Option<UnitPlan>,
     folder: &Path,
@@ -35,19 +37,32 @@ pub fn derive(
         path: program.to_owned(),
         what: format!("{name}: {what}"),
     };
-    worker::check_library(name, &unit.meta.compiler, &unit.meta.library)?;
+    worker::check_library(name, &unit.meta.compiler, &maker.library)?;
     let bitcode = unit.bitcode().map_err(damaged)?;
     let bitcode = bitcode.ok_or_else(|| damaged(Damaged("it has no bitcode".into())))?;
+    unit.verify_id(&bitcode).map_err(damaged)?;
     let input = folder.join("unit.bc");
     std::fs::write(&input, bitcode).map_err(Error::write(&input))?;
     let tells_blocks = plan.as_ref().is_some_and(|plan| plan.block_lines.is_some());
     let kept = if unit.meta.debug_wanted { DebugKept::All } else { DebugKept::Nothing };
-    let (object, mut bytes) = generate(unit, plan.clone(), kept, &input, folder)?;
+    let generate = |plan, kept| generate(program, unit, maker, plan, kept, &input, folder);
+    let (object, mut bytes) = generate(plan.clone(), kept).map_err(|error| match error {
+        Error::Worker { unit: name, why } => {
+            // If it is not the probes, it is what was carried.
+            match generate(None, kept) {
+                Err(Error::Worker { .. }) => {
+                    Error::Unusable { path: program.to_owned(), unit: name, why }
+                }
+                _ => Error::Worker { unit: name, why },
+            }
+        }
+        error => error,
+    })?;
     if tells_blocks {
         let mut own = None;
         if unit.meta.debug_wanted {
             let plan = plan.map(UnitPlan::without_block_lines);
-            let described = |kept| Ok(generate(unit, plan.clone(), kept, &input, folder)?.1);
+            let described = |kept| Ok(generate(plan.clone(), kept)?.1);
             let (found, lost) = with_own_debug(&object, &bytes, described)?;
             own = found;
             if let Some(lost) = lost {
@@ -95,7 +110,9 @@ fn with_own_debug(
 /// Generates code from `bitcode` with the probes of `plan`: the object file and
 /// its contents.
 fn generate(
+    program: &Path,
     unit: &UnitRecord,
+    maker: &Maker,
     plan: Option<UnitPlan>,
     debug: DebugKept,
     bitcode: &Path,
@@ -104,25 +121,34 @@ fn generate(
     let name = &unit.meta.name;
     let object = folder.join("unit.o");
     let changed = folder.join("changed.bc");
-    let output = match &unit.meta.generator {
+    let output = match &maker.generator {
         Generator::Library(codegen) => {
             Output::Object { path: object.clone(), codegen: codegen.clone() }
         }
         _ => Output::Bitcode(changed.clone()),
     };
     let request = Request {
-        library: unit.meta.library.clone(),
+        library: maker.library.clone(),
         bitcode: bitcode.to_owned(),
         name: name.clone(),
         lower: false,
+        files_in_assembly: maker.reads_files,
         plan,
         debug,
         output: Some(output),
     };
-    let Response::Done { .. } = worker::call(&request)? else {
-        return Err(Error::Worker { unit: name.clone(), why: "the worker gave no answer".into() });
-    };
-    if let Generator::Clang { program, arguments } = &unit.meta.generator {
+    match worker::call(&request)? {
+        Response::Done { .. } => {}
+        Response::FilesInAssembly(what) => {
+            let what = format!("{name}: its assembly has '{what}'");
+            return Err(Error::Untrusted { path: program.to_owned(), what });
+        }
+        Response::Failed(_) => {
+            let why = "the worker gave no answer".into();
+            return Err(Error::Worker { unit: name.clone(), why });
+        }
+    }
+    if let Generator::Clang { program, arguments } = &maker.generator {
         compile::generate(program, &without_side_outputs(arguments), &changed, &object)
             .map_err(|why| Error::Worker { unit: name.clone(), why })?;
     }

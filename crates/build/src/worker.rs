@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use backtrail_interruption::bind;
 use backtrail_plan::worker::{Request, Response};
 
 use crate::Error;
@@ -69,7 +70,7 @@ impl Process {
         // Into a file, since nobody reads it before the end.
         let said = tempfile::tempfile().ok();
         let stderr = said.as_ref().and_then(|file| file.try_clone().ok());
-        let mut child = Command::new(program())
+        let mut child = bind(&mut Command::new(program()))
             .arg(VERB)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

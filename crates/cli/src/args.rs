@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 pub mod copies;
+pub mod files;
 pub mod plan;
 pub mod program;
 pub mod trace;
@@ -58,12 +59,11 @@ pub enum Command {
     Instrument(Instrument),
     /// Run a program and keep which blocks it executed, in order.
     Trace(trace::Trace),
-    /// Run a variant that logs, pack its logs in $BACKTRAIL_DIR meanwhile, and tell on
-    /// standard error how much processor time it took.
-    #[command(hide = true)]
+    /// Run a variant, or what starts variants (a test suite), and pack what they record in
+    /// $BACKTRAIL_DIR meanwhile.
     Run {
-        /// The variant.
-        variant: PathBuf,
+        /// The variant, or another program.
+        program: program::Program,
         /// Its own arguments.
         #[arg(last = true)]
         arguments: Vec<OsString>,
@@ -111,6 +111,12 @@ pub struct Info {
     /// List every function.
     #[arg(long)]
     pub functions: bool,
+    /// Show names in full.
+    #[arg(long)]
+    pub full: bool,
+    /// List all of what is listed, also on a terminal that it does not fit on.
+    #[arg(long)]
+    pub all: bool,
     /// The side file, if it is not where it would be found.
     #[arg(long, value_name = "FILE")]
     pub side: Option<PathBuf>,
@@ -146,6 +152,10 @@ pub struct Instrument {
     /// Where to write the variant [default: PROG.SCHEME].
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    /// Carry out the recipe of an executable that was not built here as it is, whatever
+    /// it runs.
+    #[arg(long)]
+    pub trust: bool,
     /// What to count.
     #[command(flatten)]
     pub counting: Counting,
@@ -169,6 +179,10 @@ pub struct Profile {
     /// `program CODE` or `program signal NUMBER`.
     #[arg(long, value_name = "FILE")]
     pub status: Option<PathBuf>,
+    /// Carry out the recipe of an executable that was not built here as it is, whatever
+    /// it runs.
+    #[arg(long)]
+    pub trust: bool,
     /// An executable built by Backtrail.
     pub program: program::Program,
     /// The program's own arguments.
@@ -207,6 +221,18 @@ pub enum Scheme {
     Tracing(String),
 }
 
+impl Scheme {
+    /// What the name of a variant ends with.
+    pub fn suffix(&self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Log => "log",
+            Self::Profile => "profile",
+            Self::Tracing(_) => "traced",
+        }
+    }
+}
+
 fn scheme(word: &str) -> Result<Scheme, String> {
     match word {
         "empty" => Ok(Scheme::Empty),
@@ -235,12 +261,15 @@ pub struct Show {
     /// Show the last events of each thread only.
     #[arg(long, value_name = "N", conflicts_with = "count")]
     pub last: Option<u64>,
+    /// Show names in full, and lines of libraries where they were inlined.
+    #[arg(long)]
+    pub full: bool,
     /// Show only blocks of functions with such names.
     #[arg(long, value_name = "GLOB")]
     pub function: Option<String>,
-    /// The variant that ran, if it is no longer where it was (DIR).
+    /// A variant that ran, program or library, if it is not found by itself (DIR).
     #[arg(long, value_name = "EXE")]
-    pub exe: Option<PathBuf>,
+    pub exe: Vec<PathBuf>,
     /// Print JSON, a line each (schema backtrail.show/1).
     #[arg(long)]
     pub json: bool,
@@ -278,10 +307,10 @@ pub struct Paths {
     /// up.
     #[arg(required_unless_present = "compare", value_name = "FILE|DIR")]
     pub files: Vec<PathBuf>,
-    /// The variant that ran, if it is no longer where it was; or the one that is
-    /// meant, if records of several are in one folder.
+    /// A variant that ran, program or library, if it is not found by itself; or the
+    /// one that is meant, if records of several programs are in one folder.
     #[arg(long, value_name = "EXE")]
-    pub exe: Option<PathBuf>,
+    pub exe: Vec<PathBuf>,
     /// Write the sum to this file, and print nothing unless asked to.
     #[arg(short, long, value_name = "MERGED")]
     pub output: Option<PathBuf>,
@@ -295,7 +324,8 @@ pub struct Paths {
     /// What paths are sorted by.
     #[arg(long, value_enum, default_value_t = Measure::Blocks)]
     pub by: Measure,
-    /// Show long paths from beginning to end.
+    /// Show names in full, and long paths from beginning to end, with their steps in
+    /// libraries.
     #[arg(long)]
     pub full: bool,
     /// Print JSON (schema backtrail.paths/1, or backtrail.compare/1).
@@ -306,7 +336,7 @@ pub struct Paths {
     pub html: Option<PathBuf>,
     /// Show what changed from one profile to another.
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
-    #[arg(conflicts_with_all = ["files", "output", "html", "full", "by"])]
+    #[arg(conflicts_with_all = ["files", "output", "html", "by"])]
     pub compare: Option<Vec<PathBuf>>,
     /// Leave with 1 if a function's executions changed by more than PERCENT, or
     /// if more than PERCENT of them take other paths.
@@ -387,6 +417,12 @@ pub struct Autopsy {
     /// one of what they have in common.
     #[arg(long)]
     pub json: bool,
+    /// Show names in full, and paths and frames with their steps in libraries.
+    #[arg(long)]
+    pub full: bool,
+    /// List all of what is listed, also on a terminal that it does not fit on.
+    #[arg(long)]
+    pub all: bool,
     /// List every block and edge, and whether it can have run.
     #[arg(long, requires = "json")]
     pub blocks: bool,

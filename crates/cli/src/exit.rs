@@ -1,9 +1,18 @@
 //! Exit codes, and how an error is shown.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use backtrail_build::Error;
+use backtrail_build::carry::Carried;
+use backtrail_build::carry::recipe::InputKind;
+use backtrail_build::carry::unit::IrState;
+use backtrail_build::libraries::own_libraries;
+use backtrail_foreign::say;
 
 /// A finding the user asked to be told about.
 pub const FINDING: u8 = 1;
@@ -58,6 +67,24 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A program that a signal ended before it recorded anything.
+#[derive(Debug)]
+pub struct EndedEarly {
+    /// Which.
+    pub path: PathBuf,
+    /// By which signal.
+    pub signal: i32,
+}
+
+impl std::fmt::Display for EndedEarly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { path, signal } = self;
+        write!(f, "{} was ended by signal {signal} before it recorded anything", path.display())
+    }
+}
+
+impl std::error::Error for EndedEarly {}
+
 /// What another process of ours said when it gave up.
 #[derive(Debug)]
 pub struct Refused {
@@ -75,11 +102,41 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// Fails, before anything is run, if there is nothing of a program and of its own
+/// libraries that can have probes.
+pub fn check_units(program: &Carried) -> anyhow::Result<()> {
+    let libraries = own_libraries(program)?;
+    let files = || std::iter::once(program).chain(libraries.values());
+    if files().flat_map(|file| &file.units).any(|unit| unit.model_size() > 0) {
+        return Ok(());
+    }
+    let missing = program.units.iter().find_map(|unit| match &unit.meta.state {
+        IrState::Missing { why } => Some(format!("{}: {why}", unit.meta.name)),
+        _ => None,
+    });
+    let mut inputs = program.recipe.iter().flat_map(|recipe| &recipe.inputs);
+    let mut native = || {
+        inputs.find_map(|input| match &input.kind {
+            InputKind::Native { why, .. } => Some(format!("{}: {why}", input.path.display())),
+            _ => None,
+        })
+    };
+    let why = missing.or_else(&mut native).map(|why| format!(" ({why})"));
+    Err(Unreadable(format!(
+        "{} carries the IR of none of its units{}, so nothing of it can be recorded: build them so \
+         that they do ('backtrail info' says why they do not), or trace it as it is, with \
+         'backtrail trace --witness breakpoint'",
+        program.path.display(),
+        why.unwrap_or_default()
+    ))
+    .into())
+}
+
 fn code_of_collect(error: &backtrail_collect::Error) -> u8 {
     use backtrail_collect::Error;
     match error {
         Error::Diverged { .. } => DIVERGED,
-        Error::Engine { .. } => ENGINE,
+        Error::Engine { .. } | Error::Privileged(_) => ENGINE,
         Error::Write { .. } => WRITE,
         Error::Interrupted { signal } => 128u8.wrapping_add(*signal as u8),
         _ => INPUT,
@@ -92,8 +149,10 @@ fn code_of_build(error: &Error) -> u8 {
         | Error::ClangNotRunnable { .. }
         | Error::UnsupportedClang { .. }
         | Error::NotStarted { .. } => NO_CLANG,
-        Error::Write { .. } => WRITE,
-        Error::Worker { .. } | Error::Tool { .. } => BUG,
+        Error::Write { .. } | Error::NoSpace { .. } => WRITE,
+        Error::Worker { .. } => BUG,
+        // What is wrong is something that we added, or the recipe.
+        Error::Link { said, .. } if said.contains("__backtrail_") => BUG,
         _ => INPUT,
     }
 }
@@ -101,7 +160,7 @@ fn code_of_build(error: &Error) -> u8 {
 fn code_of_trace(error: &backtrail_trace::Error) -> u8 {
     use backtrail_trace::Error;
     match error {
-        Error::Diverged(_) => DIVERGED,
+        Error::Diverged(_) | Error::Impossible(_) => DIVERGED,
         Error::Write { .. } => WRITE,
         Error::Limit { .. } | Error::Executions { .. } | Error::Pairs { .. } => USAGE,
         Error::Graph(_) | Error::Plan(_) => BUG,
@@ -124,6 +183,9 @@ pub fn code_of(error: &anyhow::Error) -> u8 {
     ) = error.downcast_ref()
     {
         return ENGINE;
+    }
+    if let Some(signal) = signal_of(error) {
+        return 128u8.wrapping_add(signal as u8);
     }
     if let Some(backtrail_machine::Error::Write { .. }) = error.downcast_ref() {
         return WRITE;
@@ -161,18 +223,64 @@ fn message(error: &anyhow::Error) -> String {
     said
 }
 
+/// Runs the whole program. A panic is a bug of ours: it is said in one line, where
+/// it is, with a backtrace if `RUST_BACKTRACE` asks for one, and what was begun is
+/// cleaned up.
+pub fn guard(run: impl FnOnce() -> ExitCode) -> ExitCode {
+    std::panic::set_hook(Box::new(tell_bug));
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(ExitCode::from(BUG))
+}
+
+fn tell_bug(panic: &PanicHookInfo<'_>) {
+    // What follows a panic, such as the loss of a thread, is no other bug.
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let what = text.unwrap_or("it panicked");
+    let place = panic.location().map(|place| format!(" ({place})")).unwrap_or_default();
+    say!("backtrail: a bug in Backtrail: {what}{place}; please report it");
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        trace.to_string().lines().for_each(|line| say!("{line}"));
+    }
+}
+
+/// The signal that ended what was to be looked at, and that we end by as well.
+pub fn signal_of(error: &anyhow::Error) -> Option<i32> {
+    if let Some(backtrail_collect::Error::Interrupted { signal }) = error.downcast_ref() {
+        return Some(*signal);
+    }
+    if let Some(EndedEarly { signal, .. }) = error.downcast_ref() {
+        return Some(*signal);
+    }
+    match error.downcast_ref()? {
+        backtrail_machine::Error::EndedBySignal { signal, .. } => Some(*signal),
+        _ => None,
+    }
+}
+
 /// Shows what went wrong, in one line, and gives the code to leave with.
 pub fn report(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
+            // What was ended has failed, which is no news.
+            backtrail_interruption::settle();
             let broken_pipe = error
                 .downcast_ref::<io::Error>()
                 .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
             if broken_pipe {
                 return ExitCode::SUCCESS;
             }
-            eprintln!("backtrail: {}", message(&error));
+            say!("backtrail: {}", message(&error));
+            if let Some(signal) = signal_of(&error) {
+                // As whoever sent it expects.
+                backtrail_collect::local::end_by(signal);
+            }
             ExitCode::from(code_of(&error))
         }
     }
@@ -183,6 +291,35 @@ mod tests {
     use anyhow::Context as _;
 
     use super::*;
+
+    /// Whether this is the process that is to panic.
+    const PANICS: &str = "BACKTRAIL_TEST_PANICS";
+
+    #[test]
+    fn a_panic_is_a_bug_that_is_said_in_one_line() {
+        if std::env::var_os(PANICS).is_some() {
+            let code = guard(|| {
+                let thread = std::thread::spawn(|| panic!("it\x1b[31m\nbroke"));
+                thread.join().unwrap();
+                ExitCode::SUCCESS
+            });
+            std::process::exit(if code == ExitCode::from(BUG) { 70 } else { 1 });
+        }
+        let own = std::env::current_exe().unwrap();
+        let run = |backtrace: &str| {
+            let mut again = std::process::Command::new(&own);
+            again.args(["--exact", "exit::tests::a_panic_is_a_bug_that_is_said_in_one_line"]);
+            again.env(PANICS, "1").env("RUST_BACKTRACE", backtrace);
+            let output = again.output().unwrap();
+            assert_eq!(output.status.code(), Some(70));
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let said = run("0");
+        let begin = r"backtrail: a bug in Backtrail: it\u{1b}[31m\u{a}broke (";
+        assert!(said.starts_with(begin) && said.contains("exit.rs:"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(run("1").lines().count() > 3);
+    }
 
     #[test]
     fn a_cause_is_said_once() {

@@ -6,17 +6,12 @@ use serde::Serialize;
 
 /// Writes a document that people may read, too.
 pub fn write_document(out: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document).map_err(failure)?;
+    serde_json::to_writer_pretty(&mut *out, document)?;
     writeln!(out)
 }
 
 /// Writes a value in a line of its own.
 pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value).map_err(failure)?;
+    serde_json::to_writer(&mut *out, value)?;
     writeln!(out)
-}
-
-/// What went wrong in writing: a broken pipe is to be known as one.
-fn failure(error: serde_json::Error) -> io::Error {
-    io::Error::from(error.io_error_kind().unwrap_or(io::ErrorKind::Other))
 }

@@ -4,6 +4,7 @@
 //! Whatever it is started as, the work is done by the `backtrail` beside it, so
 //! that four names do not cost four times the space.
 
+use backtrail_foreign::say;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
@@ -17,6 +18,6 @@ pub fn become_verb(verb: &str, skip: Option<&str>) -> ExitCode {
     let own = std::env::current_exe().unwrap_or_default();
     let program = own.with_file_name("backtrail");
     let error = Command::new(&program).args((!verb.is_empty()).then_some(verb)).args(words).exec();
-    eprintln!("backtrail: cannot start {}: {error}; install them together", program.display());
+    say!("backtrail: cannot start {}: {error}; install them together", program.display());
     ExitCode::from(127)
 }

@@ -5,15 +5,24 @@
 //! `cargo-backtrail` for `cargo backtrail …`.
 
 #![forbid(unsafe_code)]
+// What is said goes through `stdout` and `say!`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod alike;
 mod args;
 mod exit;
+mod forked_logs;
 mod json;
 pub mod launcher;
+mod own_code;
 mod path_counting;
+mod progress;
 mod recorded;
+mod script;
 mod source;
+mod stdout;
 mod style;
+mod variants;
 mod verbs;
 
 use std::ffi::OsString;
@@ -22,12 +31,17 @@ use std::process::ExitCode;
 
 use backtrail_build::cargo::role_of;
 use backtrail_build::driver::{self, Language};
+use backtrail_foreign::text::shown;
 use clap::Parser as _;
 
 use crate::args::{Command, Line};
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    exit::guard(start)
+}
+
+fn start() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     // First: a compiler starts itself again as its worker, whatever its name.
     if words.get(1).is_some_and(|verb| verb == backtrail_build::worker::VERB) {
@@ -58,15 +72,16 @@ pub fn main() -> ExitCode {
         Some("cargo") => return verbs::cargo::run(&words[2..]),
         _ => {}
     }
-    let line = match Line::try_parse() {
-        Ok(line) => line,
-        Err(error) => {
-            let code = if error.use_stderr() { exit::USAGE } else { 0 };
-            let _ = error.print();
-            return ExitCode::from(code);
+    match Line::try_parse_from(&words) {
+        Ok(line) => exit::report(run(line)),
+        Err(error) if error.use_stderr() => {
+            // Errors quote words: what is odd in these is shown. The form is clap's own.
+            let words = words.iter().map(|word| shown(&word.to_string_lossy()));
+            let _ = Line::try_parse_from(words).err().unwrap_or(error).print();
+            ExitCode::from(exit::USAGE)
         }
-    };
-    exit::report(run(line))
+        Err(help) => exit::report(stdout::help(&help).map(|()| 0).map_err(Into::into)),
+    }
 }
 
 fn compiler(language: Language, words: Vec<OsString>) -> ExitCode {
@@ -77,14 +92,16 @@ fn compiler(language: Language, words: Vec<OsString>) -> ExitCode {
 }
 
 fn run(line: Line) -> anyhow::Result<u8> {
+    args::files::check(&line.command)?;
+    script::check(&line.command)?;
     match line.command {
-        Command::Info(args) => verbs::info::run(&args),
+        Command::Info(args) => verbs::info::run(&args, line.quiet),
         Command::Instrument(args) => verbs::instrument::run(&args, line.quiet),
         Command::Trace(args) => verbs::trace::run(&args, line.quiet),
-        Command::Run { variant, arguments } => verbs::run::run(&variant, &arguments),
+        Command::Run { program, arguments } => verbs::run::run(&program, &arguments, line.quiet),
         Command::Show(args) => verbs::show::run(&args),
         Command::Profile(args) => verbs::profile::run(&args, line.quiet),
-        Command::Plan(args) => verbs::plan::run(&args),
+        Command::Plan(args) => verbs::plan::run(&args, line.quiet),
         Command::Paths(args) => verbs::paths::run(&args, line.quiet),
         Command::Export(args) => verbs::export::run(&args, line.quiet),
         Command::Autopsy(args) => verbs::autopsy::run(&args, line.quiet),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use backtrail_build::carry::Carried;
 use backtrail_build::variant::{CountingScheme, ModuleToPlan, build_id_text};
+use backtrail_ir::program::Surroundings;
 use backtrail_plan::UnitPlan;
 use backtrail_profile::model::Profile;
 use backtrail_profile::partition::program::ModuleUnits;
@@ -50,20 +51,19 @@ impl PathCounting {
             wants,
             limit: self.limit,
             weights: self.weights.as_ref(),
-            is_executable: module.is_executable,
-            referred_to: Some(&module.referred_to),
+            surroundings: Some(&module.surroundings),
         }
     }
 
     /// The paths of a program's modules that are to be counted.
     pub fn program<'m>(&self, modules: &'m [ModuleToPlan]) -> ProgramPaths<'m> {
-        let units: Vec<ModuleUnits<'m>> = modules.iter().map(units).collect();
+        let units: Vec<(ModuleUnits<'m>, &Surroundings)> =
+            modules.iter().map(|module| (units(module), &module.surroundings)).collect();
         let choice = Choice {
             wants: &|name| self.wants(name),
             limit: self.limit,
             weights: self.weights.as_ref(),
-            is_executable: true,
-            referred_to: None,
+            surroundings: None,
         };
         ProgramPaths::new(&units, &choice)
     }

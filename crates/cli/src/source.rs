@@ -1,6 +1,9 @@
 //! Lines of source files, where the files are still there.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use backtrail_foreign::file;
 
 /// Source files read so far.
 #[derive(Default)]
@@ -20,6 +23,6 @@ impl Sources {
 
 /// The lines of a file, if it is still there.
 pub fn read(file: &str) -> Option<Vec<String>> {
-    let bytes = std::fs::read(file).ok()?;
+    let bytes = file::read(Path::new(file)).ok()?;
     Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
 }

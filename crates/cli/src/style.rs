@@ -2,7 +2,10 @@
 
 use std::io::IsTerminal as _;
 
-pub use backtrail_report::terminal::{Style, number, size, table};
+use backtrail_report::terminal::Screen;
+pub use backtrail_report::terminal::{
+    Detail, Extent, Style, counted, number, shorten_middle, size, table,
+};
 
 /// Whether standard output takes colours: a terminal, and `NO_COLOR` not set.
 pub fn colours() -> bool {
@@ -13,19 +16,39 @@ pub fn colours() -> bool {
 
 /// `text` in bold, where colours are wanted.
 pub fn bold(text: &str) -> String {
-    if colours() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    Style { colours: colours(), ..Style::PLAIN }.bold(text)
 }
 
 /// `text` dimmed, where colours are wanted.
 pub fn dim(text: &str) -> String {
-    if colours() { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
+    Style { colours: colours(), ..Style::PLAIN }.dim(text)
 }
 
-/// What standard output takes: colours, and the width of the terminal.
+/// What standard output takes: colours, and the size of the terminal. One that says that
+/// it has no columns does not know.
 pub fn terminal() -> Style {
-    let width = terminal_size::terminal_size_of(std::io::stdout());
-    let width = width.map_or(Style::PLAIN.width, |(width, _)| usize::from(width.0).max(40));
-    Style { colours: colours(), width }
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    let size = size.filter(|(columns, rows)| columns.0 > 0 && rows.0 > 0);
+    let screen = size.map(|(columns, rows)| Screen {
+        columns: usize::from(columns.0).max(40),
+        rows: usize::from(rows.0),
+    });
+    Style { colours: colours(), screen }
+}
+
+/// How much is shown of each name and path: all if `--full` asks for it.
+pub fn detail(full: bool) -> Detail {
+    if full { Detail::Full } else { Detail::Short }
+}
+
+/// How much is shown of each list: all if `--all` asks for it.
+pub fn extent(all: bool) -> Extent {
+    if all { Extent::All } else { Extent::Screenful }
+}
+
+/// What was lost, with its verb: `1 block was`, `2 blocks were`.
+pub fn lost_blocks(count: u64, noun: &str) -> String {
+    format!("{} {}", counted(count, noun), if count == 1 { "was" } else { "were" })
 }
 
 /// A linkage name as people write it.

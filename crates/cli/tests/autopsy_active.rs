@@ -139,6 +139,24 @@ fn what_two_crashes_have_in_common() {
 }
 
 #[test]
+fn functions_count_once_whatever_linker_linked_them() {
+    let counts = ["bfd", "gold", "lld"].map(|linker| {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs::write(folder.join("a.c"), SOURCE).unwrap();
+        run(folder, &["cc", "-O1", &format!("-fuse-ld={linker}"), "a.c", "-o", "a"]);
+        run(folder, &["instrument", "--quiet", "--scheme", "full", "-o", "a.traced", "a"]);
+        die(folder, "3", "core-of-it");
+        let told = run(folder, &["autopsy", "--json", "core-of-it"]);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(functions(&told), ["even", "other"], "{linker}");
+        assert_eq!(told["active"]["functions"]["total"], 6, "{linker}");
+        told["active"].clone()
+    });
+    assert!(counts.iter().all(|it| *it == counts[0]), "{counts:#?}");
+}
+
+#[test]
 fn less_of_a_core_never_makes_executed_code_impossible() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -162,3 +162,46 @@ fn cxx_exceptions_that_nobody_catches() {
     frame(&document, "deep::quiet(int, int&)");
     assert!(text.contains("came by"), "{text}");
 }
+
+/// The two ways that docs/panics.md has to a core of a panic, as it has them.
+#[test]
+fn a_panic_leaves_a_core_in_both_ways_of_the_page() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/panics.md");
+    let page = fs::read_to_string(page).unwrap();
+    let block = |language: &str, begin: &str| {
+        let code = page.split("```").find(|code| {
+            code.strip_prefix(language).is_some_and(|code| code.trim_start().starts_with(begin))
+        });
+        code.unwrap().strip_prefix(language).unwrap().to_owned()
+    };
+    let profile = block("", "# Cargo.toml");
+    let hook = block("rust", "let say");
+    for (settings, hook) in [(profile.as_str(), ""), ("", hook.as_str())] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs::create_dir(folder.join("src")).unwrap();
+        let package = "[package]\nname = \"falls\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+        fs::write(folder.join("Cargo.toml"), format!("{package}{settings}")).unwrap();
+        let source = format!(
+            "#[inline(never)]\nfn take(from: &[Option<u32>]) -> u32 {{\n    let mut sum = 0;\n    \
+             for one in from {{\n        sum += one.unwrap();\n    }}\n    sum\n}}\nfn main() {{\n\
+             {hook}    println!(\"{{}}\", take(&std::hint::black_box([Some(1), Some(2), None])));\n}}\n"
+        );
+        fs::write(folder.join("src/main.rs"), source).unwrap();
+        run(folder, &["cargo", "build", "--release", "--quiet", "--target-dir", "target"]);
+        let program = "target/release/falls";
+        run(folder, &["instrument", "-q", "--scheme", "pt", "-o", "falls.pt", program]);
+        let (text, document) = autopsy(folder, "./falls.pt", &[]);
+        assert!(text.contains("  SIGABRT") && text.contains("falls::main"), "{text}");
+        let frame = frame(&document, "falls::take");
+        let own: Vec<&str> =
+            frame["own_path"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+        assert!(own.last().is_some_and(|line| line.ends_with("src/main.rs:5")), "{frame}");
+        assert!(own.iter().all(|line| line.contains("src/main.rs:")), "{frame}");
+        let older = frame["older"].as_array().unwrap();
+        assert!(
+            older.iter().any(|it| it["own_lines"].to_string().contains("main.rs:5")),
+            "{frame}"
+        );
+    }
+}

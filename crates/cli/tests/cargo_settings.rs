@@ -65,9 +65,11 @@ fn flags_wrappers_linkers_and_targets_are_kept() {
     assert!(called("workspace-wrapper", "--crate-name small "), "{calls:#?}");
     assert!(called("clang-like", "-o "), "{calls:#?}");
     let program = "target/x86_64-unknown-linux-gnu/debug/small";
-    let ran = project.behaves_alike(program, &WORDS);
+    let ran = project.run(project.path(program), &WORDS).succeeded();
     assert!(ran.stdout.ends_with("told\n") && !ran.stdout.contains("untold"), "{}", ran.stdout);
-    // The variants were linked by the user's linker too.
+    // The variant was linked by the user's linker too, which is known as the user's.
+    let variant = project.variant(program, "log");
+    assert_eq!(project.run(project.path(&variant), &WORDS), ran);
     assert!(project.calls().iter().any(|call| call.starts_with("clang-like ")));
 
     // The same from a file of configuration.

@@ -56,9 +56,10 @@ fn refused_by_all(project: &Project, name: &str, message: &str) {
 #[test]
 fn files_that_are_not_programs() {
     let project = built();
-    for (name, bytes) in
-        [("text.txt", &b"hello\n"[..]), ("empty", b""), ("script", b"#!/bin/sh\necho\n")]
-    {
+    fs::write(project.ours("script"), "#!/bin/sh\necho\n").unwrap();
+    let script = "script is a script for /bin/sh: give that, or a program that the script starts";
+    refused_by_all(&project, "script", script);
+    for (name, bytes) in [("text.txt", &b"hello\n"[..]), ("empty", b"")] {
         fs::write(project.ours(name), bytes).unwrap();
         refused_by_all(&project, name, &format!("{name}: not an ELF file"));
     }
@@ -189,10 +190,14 @@ fn damaged_sections() {
         section[8] = 77;
         section
     });
+    let version = backtrail_build::carry::frame::VERSION;
     refused_by_all(
         &project,
         "newer",
-        "newer: what it carries was written by another version of Backtrail (format 77, this one reads 1); build it again",
+        &format!(
+            "newer: what it carries was written by another version of Backtrail \
+             (format 77, this one reads {version}); build it again"
+        ),
     );
     // Damage in an object does not keep the program from being linked.
     let ran = project.run_ours("$CC -c program.c && objcopy --dump-section .backtrail.units=units program.o && head -c 100 units > cut-units && objcopy --update-section .backtrail.units=cut-units program.o && $CC program.o -o linked && ./linked");

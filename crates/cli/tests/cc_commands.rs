@@ -170,7 +170,7 @@ fn nothing_is_left_after_an_interruption() {
             "mkfifo pipe; echo '#include \"pipe\"' > waits.c; \
              setsid env --default-signal=INT,HUP $CC -c waits.c -o waits.o & pid=$!; \
              for i in $(seq 200); do ls $TMPDIR | grep -q . && break; sleep 0.05; done; \
-             ls -d $TMPDIR/backtrail-cc-*/unit-0 > /dev/null; \
+             ls -d $TMPDIR/backtrail-scratch-cc-*/unit-0 > /dev/null; \
              kill -{signal} -$pid; wait $pid; echo $?; ls $TMPDIR waits.o; rm pipe waits.c"
         );
         let ran = project.run_ours(&script);

@@ -91,6 +91,28 @@ fn genhtml_renders_the_tracefile() {
     run(folder.path(), &words);
 }
 
+/// As those of Rust's library are, which genhtml would want to read.
+#[test]
+fn genhtml_is_not_told_of_libraries_that_are_not_here() {
+    let folder = sample();
+    let folder = folder.path();
+    let mut profile = sample_profile::profile("scan.c");
+    profile.files.push("/rustc/0123456789/library/core/src/fmt/mod.rs".to_owned());
+    let inlined = profile.locations.iter_mut().filter(|it| it.inlined_at.is_some());
+    inlined.for_each(|location| location.file = 1);
+    save(folder, &profile);
+    let said = export(folder, "lcov", &[]);
+    assert!(said.contains("left out: 1 source file of libraries not on this machine"), "{said}");
+    let (printed, said) =
+        run(folder, &["genhtml", "--branch-coverage", "--output-directory", "site", "lcov"]);
+    assert!(printed.contains("functions..: 66.7% (2 of 3 functions)"), "{printed}{said}");
+    // A source of the user's own that is gone is not left out without a word.
+    std::fs::remove_file(folder.join("scan.c")).unwrap();
+    export(folder, "lcov", &[]);
+    let trace = std::fs::read_to_string(folder.join("lcov")).unwrap();
+    assert!(trace.contains("SF:scan.c\n") && !trace.contains("/rustc/"), "{trace}");
+}
+
 #[test]
 fn callgrind_annotate_reads_the_file() {
     let folder = sample();
@@ -120,7 +142,7 @@ fn clang_uses_the_samples() {
     let folder = sample();
     let folder = folder.path();
     let said = export(folder, "autofdo", &[]);
-    assert!(said.contains("where 1 inlined functions begin is not known (weigh)"), "{said}");
+    assert!(said.contains("the beginning of 1 inlined function is not known (weigh)"), "{said}");
     let text = std::fs::read_to_string(folder.join("autofdo")).unwrap();
     let expected = "\
 scan:4800000:100000
@@ -215,16 +237,16 @@ fn graphviz_draws_the_graph() {
     assert_eq!(export(folder, "dot", &[]), "");
     let (picture, said) = run(folder, &["dot", "-Tsvg", "dot"]);
     assert!(said.is_empty(), "{said}");
-    for text in ["scan: 100000 entries", "b3", "scan.c:4", "1300000", "=98 100000", "F 800000"] {
+    for text in ["scan: 100,000 entries", "b3", "scan.c:4", "1300000", "=98 100000", "F 800000"] {
         assert!(picture.contains(text), "{text}: {picture}");
     }
     assert_eq!(export(folder, "dot", &["--function", "main"]), "");
     let text = std::fs::read_to_string(folder.join("dot")).unwrap();
-    assert!(text.contains("main: 1 entries") && !text.contains("scan: "), "{text}");
+    assert!(text.contains("main: 1 entry") && !text.contains("scan: "), "{text}");
 
     let folder = random(5);
     let said = export(folder.path(), "dot", &[]);
-    assert!(said.contains("functions with unfinished paths are lower bounds"), "{said}");
+    assert!(said.contains("lower bounds: counts of 14 functions with unfinished paths"), "{said}");
     run(folder.path(), &["dot", "-Tdot", "dot"]);
 }
 

@@ -62,10 +62,14 @@ fn the_sample_says_what_was_counted() {
             "next": "b1", "blocks": ["b1", "b2", "b3", "b5", "b8"],
             "decisions": ["true", "case 97", "false", "", ""],
             "lines": ["scan.c:11", "scan.c:12", "scan.c:4", "scan.c:6", "scan.c:13", "scan.c:11"],
+            "own_lines":
+                ["scan.c:11", "scan.c:12", "scan.c:4", "scan.c:6", "scan.c:13", "scan.c:11"],
         })
     );
-    let edge = json!({ "from": "b2", "to": "b6", "decision": "case 98", "count": 400_000 });
+    let edge =
+        json!({ "from": "b2", "to": "b6", "decision": "case 98", "count": 400_000, "ran": true });
     assert!(scan["edges"].as_array().unwrap().contains(&edge), "{}", scan["edges"]);
+    assert_eq!((&scan["ran"], &scan["activations_exact"]), (&json!("yes"), &json!(true)));
 
     // The schema is strict enough to notice something.
     for (pointer, value) in [
@@ -73,6 +77,8 @@ fn the_sample_says_what_was_counted() {
         ("/functions/0/paths/0/starts", json!("middle")),
         ("/functions/0/paths/0/count", json!(0)),
         ("/functions/0/edges/0/from", json!(0)),
+        ("/functions/0/edges/0/ran", json!(1)),
+        ("/functions/0/ran", json!("maybe")),
         ("/incomplete", json!(false)),
     ] {
         let mut broken = document.clone();

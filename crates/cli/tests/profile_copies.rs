@@ -5,6 +5,7 @@ mod profile_program;
 
 use std::fs;
 
+use backtrail_profile::file::read_profile;
 use profile_program::{BACKTRAIL, Program, fixture};
 
 const STRATEGIES: [&str; 4] = ["sbl", "pbl", "p3", "adaptive"];
@@ -20,13 +21,19 @@ fn same_profile(program: &Program, strategies: &[&str], copies: &[&str], argumen
         (output.stdout, output.status)
     };
     let one = profile(&["-o", "one"]);
-    let expected = fs::read(program.path("one")).unwrap();
+    let read = |name: &str| read_profile(&fs::read(program.path(name)).unwrap()).unwrap();
+    let expected = read("one");
+    assert_eq!(expected.merged, []);
     for strategy in strategies {
         for copies in copies {
             let words = ["--copies", copies, "--strategy", strategy, "-o", "several"];
             assert_eq!(profile(&words), one, "{strategy}, {copies} copies");
-            let found = fs::read(program.path("several")).unwrap();
+            let mut found = read("several");
+            let merged = std::mem::take(&mut found.merged);
             assert!(found == expected, "{strategy}, {copies} copies: another profile");
+            assert_eq!(merged.len(), usize::from(*copies != "1"));
+            let is_checked = merged.iter().all(|it| it.checked && it.runs.to_string() == *copies);
+            assert!(is_checked, "{strategy}, {copies} copies: {merged:?}");
         }
     }
 }

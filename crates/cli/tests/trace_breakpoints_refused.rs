@@ -31,6 +31,7 @@ impl Place {
         let source = self.path(name).with_extension("c");
         std::fs::write(&source, text).unwrap();
         let mut gcc = Command::new("gcc");
+        gcc.current_dir(self.folder.path());
         let done = gcc.arg(&source).args(options).arg("-o").arg(self.path(name)).status();
         assert!(done.unwrap().success(), "{name}");
         self.path(name)
@@ -187,10 +188,12 @@ fn an_interruption_leaves_no_process_and_no_file() {
         for signal in ["-INT", "-TERM"] {
             std::fs::create_dir_all(&scratch).unwrap();
             let _ = std::fs::remove_file(place.path("pid"));
-            let mut command = Command::new(BACKTRAIL);
+            // Whoever runs this may ignore them, as shells do for what runs in the background.
+            let mut command = Command::new("env");
+            command.args(["--default-signal=INT,TERM", BACKTRAIL]);
             command.current_dir(place.folder.path()).env("TMPDIR", &scratch);
-            command.args(TRACE).args(options).arg("./program").stderr(Stdio::null());
-            let mut tool = command.stdin(Stdio::null()).spawn().unwrap();
+            command.args(TRACE).args(options).arg("./program").stderr(Stdio::piped());
+            let tool = command.stdin(Stdio::null()).spawn().unwrap();
             let pid = || -> Option<u32> {
                 std::fs::read_to_string(place.path("pid")).ok()?.trim().parse().ok()
             };
@@ -198,21 +201,68 @@ fn an_interruption_leaves_no_process_and_no_file() {
             let traced = pid().unwrap();
             let killed = Command::new("kill").arg(signal).arg(tool.id().to_string()).status();
             assert!(killed.unwrap().success());
-            let status = tool.wait().unwrap();
+            let output = tool.wait_with_output().unwrap();
+            let status = output.status;
+            let said = String::from_utf8_lossy(&output.stderr);
             assert!(!status.success(), "{options:?} {signal}: {status:?}");
             let number = if signal == "-INT" { 2 } else { 15 };
             assert!(
                 status.signal() == Some(number) || status.code() == Some(128 + number),
-                "{options:?} {signal}: {status:?}"
+                "{options:?} {signal}: {status:?}: {said}"
             );
             let is_gone = || {
                 let state = std::fs::read_to_string(format!("/proc/{traced}/stat"));
                 state.map_or(true, |it| it.contains(") Z "))
             };
             wait_for("the program ends", is_gone);
-            assert!(!place.path("trace").exists(), "{options:?} {signal}");
+            // What ran is kept; of several runs nothing is put together.
+            let is_kept = std::fs::remove_file(place.path("trace")).is_ok();
+            assert_eq!(is_kept, !options.contains(&"--runs"), "{options:?} {signal}");
             let left: Vec<_> = scratch.read_dir().unwrap().flatten().collect();
             assert!(left.is_empty(), "{options:?} {signal}: {left:?}");
+        }
+    }
+}
+
+/// While libraries are loaded, and at the program's first instruction, before any of its
+/// code has run.
+#[test]
+fn signals_come_before_the_program_begins() {
+    let place = Place::new();
+    let program = "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 7; }\n";
+    for (name, text, ended_by) in [
+        (
+            "often",
+            "#include <signal.h>\n#include <sys/time.h>\n\
+             static void ignore(int number) { (void)number; }\n\
+             __attribute__((constructor)) static void begin(void) { \
+             struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART}; \
+             sigaction(SIGALRM, &action, 0); \
+             struct itimerval often = {{0, 50}, {0, 50}}; setitimer(ITIMER_REAL, &often, 0); }\n",
+            None,
+        ),
+        (
+            "once",
+            "#include <signal.h>\n\
+             __attribute__((constructor)) static void begin(void) { raise(SIGTERM); }\n",
+            Some(15),
+        ),
+    ] {
+        place.compile("lib.so", text, &["-shared", "-fPIC"]);
+        place.compile(name, program, &["-Wl,--no-as-needed", "lib.so", "-Wl,-rpath,$ORIGIN"]);
+        for options in [&[][..], &["--in-process"], &["--runs", "2"]] {
+            let mut command = Command::new(BACKTRAIL);
+            command.current_dir(place.folder.path()).args(TRACE).args(options).arg("-q");
+            let output = command.arg(place.path(name)).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.signal(), ended_by, "{name} {options:?}: {said}");
+            assert_eq!(printed.contains("ran"), ended_by.is_none(), "{name} {options:?}: {said}");
+            let is_there = std::fs::remove_file(place.path("trace")).is_ok();
+            assert_eq!(is_there, ended_by.is_none(), "{name} {options:?}: {said}");
+            if !options.contains(&"--runs") && ended_by.is_some() {
+                assert!(said.contains("ended by signal 15 before its own code"), "{said}");
+            }
         }
     }
 }

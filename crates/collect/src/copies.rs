@@ -53,8 +53,7 @@
 //! **Signals** that ask this process to end are handed on to all copies, which
 //! decide what they mean. If copies differ after that, they were interrupted at
 //! different places, and the result is
-//! [`Error::Interrupted`]. This process goes on
-//! handling these signals afterwards as if nobody did.
+//! [`Error::Interrupted`]; if not, [`Outcome::interrupted`] says that there was one.
 //!
 //! **Cores.** If there are at least as many as copies, each copy has its own,
 //! the same number of them; if not, as many copies run at once as there are
@@ -183,6 +182,20 @@ pub struct Outcome {
     pub nodes: Vec<String>,
     /// How often a copy was run again because its task failed.
     pub repeated: usize,
+    /// A signal that copies got while they ran, and did not ignore. They get it at
+    /// different places, so what they recorded need not fit together, even where they
+    /// print and leave the same.
+    pub interrupted: Option<i32>,
+}
+
+impl Outcome {
+    /// Fails if copies got a signal: what they recorded is not put together.
+    pub fn uninterrupted(self) -> Result<Self, Error> {
+        match self.interrupted {
+            Some(signal) => Err(Error::Interrupted { signal }),
+            None => Ok(self),
+        }
+    }
 }
 
 /// Runs all copies to their end and compares them.

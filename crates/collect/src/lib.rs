@@ -3,10 +3,12 @@
 //! This crate owns the folders records are in; what the records mean is for
 //! decoders, which take bytes.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod bystander;
 pub mod copies;
 pub mod counts;
+pub mod handing_on;
 pub mod local;
 pub mod packing;
 pub mod records;
@@ -38,6 +40,13 @@ pub enum Error {
     /// A program that may not be executed.
     #[error("{} is not executable; give the program, or chmod +x it", .0.display())]
     NotExecutable(PathBuf),
+    /// A program with rights that its variants have not.
+    #[error(
+        "{} is set-user-id or set-group-id, or has capabilities, and what is run in its place has \
+         no such rights: give a copy, or run it as its owner",
+        .0.display()
+    )]
+    Privileged(PathBuf),
     /// A file of counters that was never written.
     #[error(
         "it holds no counts: its process was stopped, or could go no further, before it counted"
@@ -53,6 +62,9 @@ pub enum Error {
         /// How long it should be.
         expected: u64,
     },
+    /// A file of counters that was packed.
+    #[error("what is packed in it is not what was: it was cut or changed, and cannot be used")]
+    DamagedCounts,
     /// Something else than a file of counters.
     #[error("it is not a file of counters")]
     NotCounts,
@@ -94,7 +106,10 @@ pub enum Error {
         difference: copies::Difference,
     },
     /// Copies were asked to end before they did so by themselves.
-    #[error("interrupted by signal {signal} before all copies had done the same")]
+    #[error(
+        "interrupted by signal {signal}, which copies get at different places: they have not done \
+         the same, and nothing is merged"
+    )]
     Interrupted {
         /// By which signal.
         signal: i32,

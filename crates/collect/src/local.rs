@@ -4,13 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 
+use backtrail_foreign::file;
 use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
-use nix::sys::signal::{self, Signal};
 use nix::sys::time::TimeVal;
 
 use crate::Error;
+use crate::handing_on::{self, HandingOn};
 
 /// What to run. Standard input, output and error are inherited.
 pub struct Run<'a> {
@@ -24,20 +25,18 @@ pub struct Run<'a> {
     pub environment: &'a [(&'a str, &'a OsStr)],
 }
 
-/// Runs a variant to its end. Signals from the keyboard are for the program
-/// alone: it decides what they mean.
+/// Runs a variant to its end. Signals that ask us to end are for the program: it decides
+/// what they mean. It does not outlive this process.
 pub fn run(run: &Run<'_>) -> Result<ExitStatus, Error> {
-    let from_keyboard = [Signal::SIGINT, Signal::SIGQUIT];
-    let mut blocked = signal::SigSet::empty();
-    from_keyboard.into_iter().for_each(|it| blocked.add(it));
     let mut command = Command::new(run.executable);
     command.arg0(run.name).args(run.arguments).envs(run.environment.iter().copied());
     let failed = |source| Error::Start { path: run.executable.to_owned(), source };
-    let mut child = command.spawn().map_err(failed)?;
-    // Only after the child was started, which inherits what is blocked. What
-    // arrived meanwhile is never delivered: the child had it, too.
-    let _ = blocked.thread_block();
+    let signals = HandingOn::prepare().map_err(failed)?;
+    signals.catch_up(&mut command);
+    let start = || backtrail_interruption::spawn_program(&mut command);
+    let mut child = signals.start(start, Child::id).map_err(failed)?;
     let status = child.wait().map_err(failed)?;
+    signals.finish(status);
     Ok(status)
 }
 
@@ -53,11 +52,15 @@ pub fn child_seconds() -> (f64, f64) {
 pub fn end_by(signal: i32) {
     // The program's core is of interest, ours is not.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
-    if let Ok(signal) = Signal::try_from(signal) {
-        let mut set = signal::SigSet::empty();
-        set.add(signal);
-        let _ = set.thread_unblock();
-        let _ = signal::raise(signal);
+    handing_on::end_by(signal);
+}
+
+/// What people call a signal.
+pub fn signal_name(signal: i32) -> String {
+    match nix::sys::signal::Signal::try_from(signal) {
+        Ok(signal) => signal.as_str().to_owned(),
+        // Those of real time.
+        Err(_) => format!("signal {signal}"),
     }
 }
 
@@ -69,4 +72,13 @@ pub fn check_executable(path: &Path) -> Result<(), Error> {
         return Err(Error::NotExecutable(path.to_owned()));
     }
     Ok(())
+}
+
+/// Fails if a variant cannot stand in the place of the program at `path`.
+pub fn check_replaceable(path: &Path) -> Result<(), Error> {
+    check_executable(path)?;
+    match file::gains_privileges(path) {
+        true => Err(Error::Privileged(path.to_owned())),
+        false => Ok(()),
+    }
 }

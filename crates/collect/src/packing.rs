@@ -8,16 +8,22 @@
 //! mapped: each state is one byte that is not zero or all zeros, and what is written
 //! first is seen first.
 //!
+//! Files of counters are packed when their processes have ended (`ended.rs`).
+//!
 //! What cannot be packed stays where it is, for whoever reads the log: a log whose
 //! files cannot be opened, one whose disk is full. A program that logs faster than it
 //! is packed finds no free segment and extends its file; once packed, such segments
 //! become holes.
 
+mod ended;
+mod folders;
+mod users;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +34,8 @@ use backtrail_abi::log::{
     FREE, FULL, PACKED_FILE_PREFIX, PROCESS_FILE, PackedHeader, ProcessHeader, SEGMENT,
     SEGMENT_EVENTS, SegmentHeader, THREAD_FILE_PREFIX,
 };
+use backtrail_foreign::say;
+use folders::Folders;
 use nix::fcntl::{FallocateFlags, fallocate};
 
 /// How thoroughly: the program may log a gigabyte a second.
@@ -41,8 +49,16 @@ const TOO_MANY: usize = 16;
 const SHORTEST: Duration = Duration::from_micros(500);
 const LONGEST: Duration = Duration::from_millis(20);
 
-/// How often to look for new processes and threads.
-const SEARCH: Duration = Duration::from_millis(20);
+/// How often to look for new processes and threads, and for processes that have ended.
+const SEARCH: Duration = Duration::from_millis(10);
+
+/// How many times as long as looking takes to wait before looking again.
+const PAUSES: u32 = 4;
+
+/// Folders of records that take so many bytes are large, and those that take so many
+/// times as many again.
+const LARGE: u64 = 1 << 30;
+const LARGER: u64 = 4;
 
 /// Packs until it is dropped.
 #[derive(Debug)]
@@ -77,57 +93,94 @@ impl Drop for Packer {
 /// What packs, and what it knows.
 #[derive(Default)]
 pub struct Packing {
-    roots: Vec<PathBuf>,
+    roots: Vec<Folders>,
     /// By path; those that cannot be packed are none.
     logs: BTreeMap<PathBuf, Option<Log>>,
+    /// Counters of processes that have ended.
+    ended: ended::Ended,
     /// By folder of a process: bytes of packed files, and kibibytes it was told of.
     packed: BTreeMap<PathBuf, (u64, u64)>,
+    /// How often it was said that the folders are large.
+    said: u32,
 }
 
 impl Packing {
     /// Will pack what is logged in these folders of records, which need not be there
     /// yet.
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { roots: roots.into_iter().collect(), ..Self::default() }
+        Self { roots: roots.into_iter().map(Folders::new).collect(), ..Self::default() }
+    }
+
+    /// As where the kernel does not tell who uses a file.
+    pub fn without_leases(mut self) -> Self {
+        self.ended.forget_leases();
+        self
     }
 
     /// Packs what is full at the moment; gives how many segments that were.
     pub fn step(&mut self) -> usize {
-        self.search();
+        self.search(true);
         self.pack(&|| false)
     }
 
     fn go_on(&mut self, is_stopped: impl Fn() -> bool) {
-        let mut searched: Option<Instant> = None;
+        let mut search = Instant::now();
         let mut pause = SHORTEST;
         while !is_stopped() {
-            if searched.is_none_or(|it| it.elapsed() >= SEARCH) {
-                self.search();
-                searched = Some(Instant::now());
+            let now = Instant::now();
+            if now >= search {
+                let took = self.search(false);
+                search = Instant::now() + SEARCH.max(took * PAUSES);
             }
             let packed = self.pack(&is_stopped);
             pause = if packed > 0 { SHORTEST } else { (pause * 2).min(LONGEST) };
             std::thread::park_timeout(pause);
         }
+        // Those that ended since.
+        self.search(true);
+        self.search(true);
     }
 
-    /// Looks for logs that are not known yet.
-    fn search(&mut self) {
-        for root in &self.roots {
-            for folder in entries(root) {
-                for path in entries(&folder) {
-                    let name = path.file_name().and_then(|name| name.to_str());
-                    let Some(name) = name.and_then(|name| name.strip_prefix(THREAD_FILE_PREFIX))
-                    else {
-                        continue;
-                    };
-                    let packed = folder.join(format!("{PACKED_FILE_PREFIX}{name}"));
-                    if let Entry::Vacant(entry) = self.logs.entry(path) {
-                        let log = Log::open(entry.key(), packed);
-                        entry.insert(log);
-                    }
+    /// Looks for logs that are not known yet, and packs the counters of processes that
+    /// have ended; how long the looking took. With many processes it takes a while, and
+    /// the program needs the processor, too.
+    fn search(&mut self, is_last: bool) -> Duration {
+        let began = Instant::now();
+        let is_done = |folder: &Path| self.ended.has_done(folder);
+        let living = self.roots.iter_mut().flat_map(|root| root.living(is_done));
+        let folders: Vec<PathBuf> = living.cloned().collect();
+        let mut taken = self.ended.taken();
+        for folder in &folders {
+            for path in entries(folder) {
+                taken += space(&path);
+                let name = path.file_name().and_then(|name| name.to_str());
+                let Some(name) = name.and_then(|name| name.strip_prefix(THREAD_FILE_PREFIX)) else {
+                    continue;
+                };
+                let packed = folder.join(format!("{PACKED_FILE_PREFIX}{name}"));
+                if let Entry::Vacant(entry) = self.logs.entry(path) {
+                    let log = Log::open(entry.key(), packed);
+                    entry.insert(log);
                 }
             }
+        }
+        self.tell_large(taken);
+        let took = began.elapsed();
+        self.ended.pack(&folders, is_last);
+        took
+    }
+
+    /// Says that the folders of records are large, once they are, before they are larger.
+    fn tell_large(&mut self, taken: u64) {
+        let Some(root) = self.roots.first() else { return };
+        if taken >= LARGE.saturating_mul(LARGER.saturating_pow(self.said)) {
+            self.said += 1;
+            say!(
+                "backtrail: warning: what is recorded in {} takes {:.1} GiB by now; \
+                 BACKTRAIL_DISK bounds what each process may take",
+                root.root().display(),
+                taken as f64 / f64::from(1 << 30)
+            );
         }
     }
 
@@ -161,6 +214,11 @@ fn tell(process_file: &Path, kibibytes: u64) {
         // A process that is not told only takes more space.
         let _ = file.write_all_at(&number.to_le_bytes(), place);
     }
+}
+
+/// What a file takes on disk.
+fn space(path: &Path) -> u64 {
+    fs::symlink_metadata(path).map_or(0, |it| it.blocks() * 512)
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

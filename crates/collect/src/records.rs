@@ -6,16 +6,17 @@
 //! read does not hide the others.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use backtrail_abi::VERSION;
-use backtrail_abi::counts::{COUNTS_FILE_PREFIX, CountsHeader};
+use backtrail_abi::counts::{COUNTS_FILE_PREFIX, CountsHeader, ENDED_FILE_PREFIX};
 use backtrail_abi::log::{
     HeaderError, PACKED_FILE_PREFIX, PROCESS_FILE, ProcessHeader, THREAD_FILE_PREFIX, ThreadHeader,
 };
+use backtrail_foreign::file;
 
 use crate::Error;
 use crate::counts::check_header;
@@ -140,7 +141,14 @@ impl Records {
                 if let Some((tid, ordinal)) = numbers(&path, THREAD_FILE_PREFIX) {
                     threads.push(ThreadFile { ordinal, tid, path });
                     continue;
-                } else if let Some((module, copy)) = numbers(&path, COUNTS_FILE_PREFIX) {
+                } else if let Some((module, copy)) =
+                    numbers(&path, COUNTS_FILE_PREFIX).or_else(|| numbers(&path, ENDED_FILE_PREFIX))
+                {
+                    // Of one that was being packed, both are there.
+                    let unpacked = folder.join(format!("{COUNTS_FILE_PREFIX}{module}-{copy}"));
+                    if path != unpacked && unpacked.exists() {
+                        continue;
+                    }
                     match check_counts(&path, module, copy) {
                         Ok(()) => {
                             counts.push(CountsPath { module, copy, path });
@@ -174,7 +182,7 @@ impl Records {
 /// Where a process was forked, by the log of its first thread.
 fn forked_at(path: &Path) -> Option<ForkPlace> {
     let mut bytes = [0; ThreadHeader::BYTES];
-    File::open(path).and_then(|mut file| file.read_exact(&mut bytes)).ok()?;
+    file::open(path).and_then(|mut file| file.read_exact(&mut bytes)).ok()?;
     // What else is wrong with it is found by whoever reads it.
     let header = ThreadHeader::read(&bytes).ok()?;
     let events = u64::from(header.forked_at).checked_sub(1)?;
@@ -220,6 +228,20 @@ pub fn in_order_of_forks(processes: Vec<ProcessRecord>) -> Vec<Descendant> {
     order
 }
 
+/// The processes that logged something, as if there had been no others: who was forked by
+/// one that did not, was forked by whom that was forked by, where that was.
+pub fn those_that_logged(mut processes: Vec<ProcessRecord>) -> Vec<ProcessRecord> {
+    for at in 0..processes.len() {
+        // Those before have been looked at: one step is enough.
+        let parent = processes[..at].iter().rfind(|it| Some(it.pid) == processes[at].forked_from);
+        if let Some(silent) = parent.filter(|it| it.threads.is_empty()) {
+            processes[at].forked_from = silent.forked_from;
+        }
+    }
+    processes.retain(|process| !process.threads.is_empty());
+    processes
+}
+
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source: std::io::Error| match source.kind() {
         ErrorKind::NotFound => Error::Missing(dir.into()),
@@ -234,7 +256,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Takes `PID-NONCE` apart.
-fn process_name(path: &Path) -> Option<(u32, u64)> {
+pub(crate) fn process_name(path: &Path) -> Option<(u32, u64)> {
     let (pid, nonce) = path.file_name()?.to_str()?.split_once('-')?;
     let nonce = (nonce.len() == 16).then(|| u64::from_str_radix(nonce, 16).ok())??;
     Some((decimal(pid)?, nonce))
@@ -272,7 +294,7 @@ impl Unreadable {
 
 fn read_header(path: &Path) -> Result<ProcessHeader, Unreadable> {
     let mut bytes = Vec::with_capacity(ProcessHeader::BYTES);
-    File::open(path)
+    file::open(path)
         .and_then(|file| file.take(ProcessHeader::BYTES as u64).read_to_end(&mut bytes))
         .map_err(|error| Unreadable::lost(format!("its process file cannot be read: {error}")))?;
     ProcessHeader::read(&bytes).map_err(|error| match error {
@@ -294,7 +316,7 @@ fn read_header(path: &Path) -> Result<ProcessHeader, Unreadable> {
 fn check_counts(path: &Path, module: u32, copy: u32) -> Result<(), Unreadable> {
     let unreadable =
         |error: std::io::Error| Unreadable::lost(format!("it cannot be read: {error}"));
-    let file = File::open(path).map_err(unreadable)?;
+    let file = file::open(path).map_err(unreadable)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let mut bytes = Vec::with_capacity(CountsHeader::BYTES);
     file.take(CountsHeader::BYTES as u64).read_to_end(&mut bytes).map_err(unreadable)?;

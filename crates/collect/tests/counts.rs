@@ -12,7 +12,7 @@ const PAGE: usize = 4096;
 /// A file of `pages` pages, whose counters are given by their place.
 fn counts_file(module: u32, copy: u32, pages: usize, counters: &[(usize, u64)]) -> Vec<u8> {
     let mut bytes = b"BTCNTS\x01\n".to_vec();
-    for number in [3, module, copy, 0] {
+    for number in [backtrail_abi::VERSION, module, copy, 0] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(*b"the layout of it");
@@ -87,7 +87,10 @@ fn every_changed_byte_of_a_header_is_refused_or_seen() {
     assert!(matches!(refused(&[b'x'; 8192]), Error::NotCounts));
     let mut version = bytes.clone();
     version[8] = 9;
-    assert!(matches!(refused(&version), Error::CountsVersion { found: 9, known: 3 }));
+    assert!(matches!(
+        refused(&version),
+        Error::CountsVersion { found: 9, known: backtrail_abi::VERSION }
+    ));
     for claimed in [0u64, 4096, 8191, 12_289, u64::MAX] {
         let mut length = bytes.clone();
         length[40..48].copy_from_slice(&claimed.to_le_bytes());
@@ -106,7 +109,7 @@ fn a_process_lists_its_files_and_names_those_that_are_none() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let mut process = b"BTPROC\x01\n".to_vec();
-    for number in [3u32, 10, 1, 0, 0, 0, 0, 0] {
+    for number in [backtrail_abi::VERSION, 10, 1, 0, 0, 0, 0, 0] {
         process.extend(number.to_le_bytes());
     }
     process.resize(8192, 0);

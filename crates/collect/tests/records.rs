@@ -10,7 +10,7 @@ use backtrail_collect::records::{
 
 fn process_file(pid: u32, parent: u32, forked_from: u32, executable: &str) -> Vec<u8> {
     let mut bytes = b"BTPROC\x01\n".to_vec();
-    for number in [3, pid, parent, forked_from, 0, 0, 0, 0] {
+    for number in [backtrail_abi::VERSION, pid, parent, forked_from, 0, 0, 0, 0] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(executable.as_bytes());
@@ -119,7 +119,7 @@ fn what_is_not_a_record_is_reported_and_hides_nothing() {
             ("7-00000000000000aa", "its process file is not one of ours"),
             (
                 "8-00000000000000aa",
-                "its process file has format version 200, this backtrail reads version 3"
+                "its process file has format version 200, this backtrail reads version 5"
             ),
             ("README", "not the folder of a process"),
         ]

@@ -42,7 +42,7 @@ use code::{CallSite, UnseenCalls};
 use facts::Facts;
 use view::Part;
 
-use crate::evidence::{Activation, Evidence, Position, Seen, StackFrame};
+use crate::evidence::{Activation, Evidence, FunctionId, Position, Seen, StackFrame};
 
 /// What can have run.
 #[derive(Debug, Clone)]
@@ -117,6 +117,34 @@ impl Active {
     /// Whether a function can have been entered.
     pub fn function(&self, body: Body) -> bool {
         self.block(body, Block::new(0))
+    }
+
+    /// The functions that certainly did something which cannot have been, if the model of
+    /// the program is right: so it is not. One that something called is such a function if
+    /// nothing is known to call it; of the outermost frame nothing is known anyway.
+    pub fn contradictions(&self, code: &Code, evidence: &Evidence) -> BTreeSet<FunctionId> {
+        let covered = evidence.functions.iter().filter(|&(&id, seen)| {
+            let blocks = || seen.coverage.blocks.indices();
+            code.body(id).is_some_and(|body| {
+                let is_wrong =
+                    |block| seen.coverage.block(block) == Seen::Yes && !self.block(body, block);
+                (seen.entered == Seen::Yes && !self.function(body)) || blocks().any(is_wrong)
+            })
+        });
+        let live = evidence.activations().filter(|activation| {
+            let body = code.body(activation.function);
+            body.is_some_and(|body| {
+                !self.function(body) || activation.at.is_some_and(|at| !self.block(body, at))
+            })
+        });
+        let unreachable = code.unreachable();
+        let inner = evidence.threads.iter().flat_map(|thread| {
+            let (_, inner) = thread.frames.split_last().unwrap_or((&StackFrame::Unseen, &[]));
+            inner.iter().filter_map(StackFrame::known).chain(&thread.folded)
+        });
+        let called = inner.filter(|activation| unreachable.contains(&activation.function));
+        let wrong = live.chain(called).map(|activation| activation.function);
+        covered.map(|(id, _)| *id).chain(wrong).collect()
     }
 
     /// How much it is.

@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{Coverage, Seen};
 use crate::frequency::{GUESSED_ENTRIES, guess_frequencies};
 use crate::placement::{Placement, Wanted};
-use crate::points::{Leaving, Point, Points};
+use crate::points::{Point, Points};
 use crate::walks::Bits;
+use backtrail_analysis::Leaving;
 
 /// Up to so many marks are bytes.
 const MOST_BYTES: usize = 8;

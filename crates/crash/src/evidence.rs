@@ -126,19 +126,22 @@ pub struct Evidence {
     pub threads_missing: bool,
 }
 
-fn known(frame: &StackFrame) -> Option<&Activation> {
-    match frame {
-        StackFrame::Known(activation) => Some(activation),
-        StackFrame::Unseen => None,
+impl StackFrame {
+    /// The activation, if the function is known.
+    pub fn known(&self) -> Option<&Activation> {
+        match self {
+            Self::Known(activation) => Some(activation),
+            Self::Unseen => None,
+        }
     }
 }
 
 impl Evidence {
     /// The live activations, of all threads.
     pub fn activations(&self) -> impl Iterator<Item = &Activation> {
-        self.threads
-            .iter()
-            .flat_map(|thread| thread.frames.iter().filter_map(known).chain(&thread.folded))
+        self.threads.iter().flat_map(|thread| {
+            thread.frames.iter().filter_map(StackFrame::known).chain(&thread.folded)
+        })
     }
 
     /// The same stacks, and nothing else: neither coverage nor paths.

@@ -9,8 +9,9 @@ use std::rc::Rc;
 
 use backtrail_abi::{UnitId, record};
 use backtrail_graph::Index;
+use backtrail_ir::program::Surroundings;
 use backtrail_ir::{Block, Callee, Func, Unit};
-use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, Outside, RecordPlace};
+use backtrail_plan::frames::{CodeKind, FrameTable, FunctionCode, RecordPlace};
 use backtrail_profile::function_graph::Piece;
 
 use crate::covered::{Covered, CoveredMeaning};
@@ -129,9 +130,9 @@ impl Frames {
         self.units[unit].meanings.get(&function).map_or(0, |it| it.words)
     }
 
-    /// What is known of the code outside of the units.
-    pub fn outside(&self) -> &Outside {
-        &self.table.outside
+    /// What else was linked into the module.
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.table.surroundings
     }
 
     /// The models of all units, in the order in which they were linked, with

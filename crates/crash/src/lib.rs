@@ -10,7 +10,7 @@
 //! - [`regions`]: how a function is divided, and what tells ways through it apart;
 //!   which division costs least is tried out;
 //! - [`traced`]: the probes of a function, and what its record means;
-//! - [`points`], [`leaving`], [`placement`]: what coverage is of, where activations
+//! - [`points`], [`placement`]: what coverage is of, where activations
 //!   end, and which points need a probe;
 //! - [`covered`]: the probes of coverage, and what its bytes and marks mean;
 //! - [`unit_plan`]: the same for a unit;
@@ -62,7 +62,6 @@ mod error;
 pub mod evidence;
 mod frames;
 mod frequency;
-pub mod leaving;
 pub mod placement;
 pub mod points;
 pub mod regions;

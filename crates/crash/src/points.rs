@@ -6,10 +6,10 @@
 //! executed is whether its point was reached.
 //!
 //! An activation is a walk over points. It begins at the first. It ends at a
-//! return, at a call that does not come back to this activation ([`crate::leaving`]),
-//! or, if it is still alive, wherever it is. Calls that never return, and leave
-//! nothing either (`abort`, `exit`), have no successor and end no walk of an
-//! activation that is over: whoever made them is alive.
+//! return, at a call that does not come back to this activation
+//! ([`backtrail_analysis::leaving`]), or, if it is still alive, wherever it is. Calls
+//! that never return, and leave nothing either (`abort`, `exit`), have no successor
+//! and end no walk of an activation that is over: whoever made them is alive.
 //!
 //! A call that returns twice may do so from anywhere behind it; every point is
 //! taken to lead to it. That allows more walks than there are, which makes less
@@ -20,10 +20,12 @@
 
 use std::collections::BTreeSet;
 
+use backtrail_analysis::Leaving;
+use backtrail_analysis::calls::is_call;
+use backtrail_analysis::calls::traits_of;
 use backtrail_graph::{Digraph, Index, IndexMap, define_index};
-use backtrail_ir::{Block, Callee, Func, Function, Inst, Op, Unit};
+use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::{LeftOut, Place};
-use backtrail_profile::function_graph::traits_of;
 
 use crate::trace_graph::is_quiet;
 
@@ -56,21 +58,6 @@ pub struct Points {
     pub first: Vec<Point>,
     /// Whether an activation that is over may have ended at a point.
     pub ends: Vec<bool>,
-}
-
-/// Where activations may end otherwise than by a return.
-#[derive(Debug, Clone, Copy)]
-pub enum Leaving<'a> {
-    /// At these calls.
-    Calls(&'a BTreeSet<Inst>),
-    /// Anywhere.
-    Everywhere,
-}
-
-/// Whether an instruction counts as a call: of a function, by name or address.
-pub fn is_call(op: &Op) -> bool {
-    let call = op.call();
-    call.is_some_and(|call| !matches!(call.callee, Callee::Intrinsic(_) | Callee::Asm))
 }
 
 impl Points {

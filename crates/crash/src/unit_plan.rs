@@ -1,16 +1,27 @@
 //! The plan of a unit: the probes of its traced functions, and what their
 //! records mean.
+//!
+//! An autopsy says of every function whether it can have run, also of those of which
+//! nothing is recorded. Of some it says so by the model of the program alone: nothing is
+//! known to call them ([`Code::unreachable`]). Whether one of these was entered is recorded
+//! whatever the scheme asks for, so that an autopsy can tell if the model is wrong; as long
+//! as it is not, that costs nothing.
+
+use std::collections::BTreeSet;
 
 use backtrail_graph::Index;
+use backtrail_ir::program::Program;
 use backtrail_ir::{Func, Linkage, Unit};
 use backtrail_plan::{FrameRecord, FunctionPlan, LeftOut, UnitPlan};
 use serde::{Deserialize, Serialize};
 
+use crate::active::Code;
 use crate::covered::{Covered, CoveredMeaning};
-use crate::leaving::LeavingCalls;
+use crate::evidence::FunctionId;
 use crate::placement::Wanted;
 use crate::scheme::{Mechanisms, Scheme};
 use crate::traced::{FunctionMeaning, TracedPaths};
+use backtrail_analysis::LeavingCalls;
 
 /// What the records of a unit mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +51,28 @@ pub struct Planning<'a> {
     /// What is asked for.
     pub scheme: &'a Scheme,
     /// The calls of the module that may leave.
-    pub leaving: &'a LeavingCalls,
+    leaving: LeavingCalls,
+    /// The functions of the module that nothing is known to call.
+    unreachable: BTreeSet<FunctionId>,
     /// Gives the names by which people choose functions.
     pub demangle: &'a dyn Fn(&str) -> String,
+}
+
+impl<'a> Planning<'a> {
+    /// What has to be known of the module that is `program`, whose units have these
+    /// `ids`, in order. Of the names in `preemptible`, other modules may have definitions
+    /// that are meant.
+    pub fn new(
+        scheme: &'a Scheme,
+        program: &Program<'_>,
+        ids: &[[u8; 16]],
+        preemptible: &BTreeSet<String>,
+        demangle: &'a dyn Fn(&str) -> String,
+    ) -> Self {
+        let leaving = LeavingCalls::new(program, preemptible);
+        let unreachable = Code::new(program, ids, preemptible).unreachable();
+        Self { scheme, leaving, unreachable, demangle }
+    }
 }
 
 impl Planning<'_> {
@@ -67,7 +97,8 @@ impl Planning<'_> {
         for (function, data) in unit.functions.iter() {
             let name = &unit.symbols[data.symbol].name;
             let own = self.scheme.of(name, &(self.demangle)(name));
-            let Some(wanted) = choose(function, own) else { continue };
+            let Some(mut wanted) = choose(function, own) else { continue };
+            wanted.coverage.entered |= self.unreachable.contains(&(id, function));
             let (paths, covered) = match left_out(unit, function) {
                 Some(why) => (Err(why), Err(why)),
                 None => (
@@ -148,5 +179,52 @@ pub(crate) fn left_out(unit: &Unit, function: Func) -> Option<LeftOut> {
         Some(LeftOut::AvailableExternally)
     } else {
         data.traits.naked.then_some(LeftOut::Naked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The probes of each function, by name, and how many bytes of coverage there are.
+    fn planned(scheme: &str) -> (Vec<(String, usize)>, u32) {
+        let text = r#"
+            unit "a.c"
+            s0 = function f0 "main" external
+            s1 = function f1 "called" internal
+            s2 = function f2 "left" internal
+            s3 = function f3 "left_too" internal
+            function f0 s0 parameters 1 { b0: i0 = call s1 () i1 return (0) }
+            function f1 s1 parameters 0 { b0: i0 return (0) }
+            function f2 s2 parameters 0 { b0: i0 = call s3 () i1 return (0) }
+            function f3 s3 parameters 0 { b0: i0 return (0) }
+            "#;
+        let unit = backtrail_ir::text::parse(text).unwrap();
+        let scheme = Scheme::parse(scheme, 3, &[]).unwrap();
+        let (program, none) = (Program::of_units([&unit]), BTreeSet::new());
+        let demangle = |name: &str| name.to_owned();
+        let planning = Planning::new(&scheme, &program, &[[7; 16]], &none, &demangle);
+        let (plan, _) = planning.plan([7; 16], &unit, 0);
+        let probes = plan.functions.iter().map(|it| (it.name.clone(), it.probes.len()));
+        (probes.collect(), plan.covered)
+    }
+
+    #[test]
+    fn what_nobody_is_known_to_call_is_watched_by_every_scheme() {
+        let of = |list: &[(&str, usize)]| -> Vec<(String, usize)> {
+            list.iter().map(|&(name, probes)| (name.to_owned(), probes)).collect()
+        };
+        assert_eq!(planned("none"), (of(&[("left", 1), ("left_too", 1)]), 2));
+        assert_eq!(
+            planned("fc"),
+            (of(&[("main", 1), ("called", 1), ("left", 1), ("left_too", 1)]), 4)
+        );
+        // Of what is called, calls tell; a leaf has no probe of its own.
+        let (probes, _) = planned("cc");
+        assert_eq!(probes[1..2], of(&[("called", 0)]));
+        assert_eq!(probes[3..], of(&[("left_too", 1)]));
+        // What `pt` records itself has no bytes.
+        let (probes, covered) = planned("pt");
+        assert_eq!((probes.len(), covered), (4, 2));
     }
 }

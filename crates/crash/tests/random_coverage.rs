@@ -9,12 +9,15 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use backtrail_analysis::Leaving;
+use backtrail_analysis::calls::is_call;
+use backtrail_analysis::calls::traits_of;
 use backtrail_crash::covered::Covered;
 use backtrail_crash::evidence::{
     Activation, Coverage, Evidence, Position, Seen, Stack, StackFrame,
 };
 use backtrail_crash::placement::Wanted;
-use backtrail_crash::points::{Leaving, Points, is_call};
+use backtrail_crash::points::Points;
 use backtrail_crash::unit_plan::UnitMeaning;
 use backtrail_crash::{Frame, Frames};
 use backtrail_graph::Index;
@@ -23,7 +26,6 @@ use backtrail_plan::frames::{
     CodeKind, CodeRun, FrameTable, FunctionCode, RecordPlace, UnitFrames,
 };
 use backtrail_plan::{Action, Place, Probe, RecordAction};
-use backtrail_profile::function_graph::traits_of;
 use backtrail_testkit::random_unit::{self, Size};
 
 const CODE: u64 = 0x40_0000;

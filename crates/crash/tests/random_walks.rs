@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 
 use backtrail_abi::record;
+use backtrail_analysis::calls::{has_call_that_returns_twice, is_in_tail_position, traits_of};
 use backtrail_crash::traced::TracedPaths;
 use backtrail_crash::unit_plan::UnitMeaning;
 use backtrail_crash::{Frame, Frames, Known, Recovered};
@@ -17,9 +18,6 @@ use backtrail_plan::frames::{
     CodeKind, CodeRun, FrameTable, FunctionCode, RecordPlace, UnitFrames,
 };
 use backtrail_plan::{Action, FrameRecord, LeftOut, Place, Probe, RecordAction};
-use backtrail_profile::function_graph::{
-    has_call_that_returns_twice, is_in_tail_position, traits_of,
-};
 use backtrail_testkit::random_unit::{self, Size};
 use proptest::prelude::*;
 

@@ -9,11 +9,19 @@ use std::collections::VecDeque;
 /// A flow network.
 #[derive(Debug, Clone, Default)]
 pub struct Network {
-    /// By vertex: its edges.
-    edges_of: Vec<Vec<u32>>,
-    /// Target and what is left of the capacity; the reverse of an edge is next to
-    /// it.
-    edges: Vec<(u32, u64)>,
+    /// By vertex: its last edge.
+    last: Vec<u32>,
+    /// The reverse of an edge is next to it.
+    edges: Vec<Edge>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    to: u32,
+    /// The edge before it from the same vertex.
+    before: u32,
+    /// What is left of the capacity.
+    left: u64,
 }
 
 /// A capacity that no cut may include.
@@ -22,29 +30,41 @@ pub const UNCUTTABLE: u64 = u64::MAX / 4;
 impl Network {
     /// A network without edges.
     pub fn new(vertices: usize) -> Self {
-        Self { edges_of: vec![Vec::new(); vertices], edges: Vec::new() }
+        Self { last: vec![NO_EDGE; vertices], edges: Vec::new() }
+    }
+
+    /// Without vertices and edges, but with the memory that it has.
+    pub fn clear(&mut self, vertices: usize) {
+        self.last.clear();
+        self.last.resize(vertices, NO_EDGE);
+        self.edges.clear();
     }
 
     /// Adds an edge and returns its number.
     pub fn add(&mut self, from: usize, to: usize, capacity: u64) -> usize {
         let number = self.edges.len();
-        self.edges.push((to as u32, capacity));
-        self.edges.push((from as u32, 0));
-        self.edges_of[from].push(number as u32);
-        self.edges_of[to].push(number as u32 + 1);
+        self.add_half(from, to, capacity);
+        self.add_half(to, from, 0);
         number
+    }
+
+    fn add_half(&mut self, from: usize, to: usize, left: u64) {
+        let number = self.edges.len() as u32;
+        let before = std::mem::replace(&mut self.last[from], number);
+        self.edges.push(Edge { to: to as u32, before, left });
     }
 
     /// The cost of the cheapest cut and which edges (by number) it consists of;
     /// nothing if every cut has an edge that cannot be cut.
-    pub fn min_cut(mut self, source: usize, sink: usize) -> Option<(u64, Vec<usize>)> {
+    pub fn min_cut(&mut self, source: usize, sink: usize) -> Option<(u64, Vec<usize>)> {
         let mut total = 0u64;
+        let (mut came_by, mut waiting) = (Vec::new(), VecDeque::new());
         loop {
-            let came_by = self.search(source);
+            self.search(source, sink, &mut came_by, &mut waiting);
             if came_by[sink] == NOT_REACHED {
                 let is_reached = |vertex: u32| came_by[vertex as usize] != NOT_REACHED;
                 let cut = (0..self.edges.len()).step_by(2).filter(|&edge| {
-                    let (to, from) = (self.edges[edge].0, self.edges[edge + 1].0);
+                    let (to, from) = (self.edges[edge].to, self.edges[edge + 1].to);
                     is_reached(from) && !is_reached(to)
                 });
                 return Some((total, cut.collect()));
@@ -53,8 +73,8 @@ impl Network {
             let mut vertex = sink;
             while vertex != source {
                 let edge = came_by[vertex] as usize;
-                least = least.min(self.edges[edge].1);
-                vertex = self.edges[edge ^ 1].0 as usize;
+                least = least.min(self.edges[edge].left);
+                vertex = self.edges[edge ^ 1].to as usize;
             }
             if least >= UNCUTTABLE / 2 {
                 return None;
@@ -62,29 +82,42 @@ impl Network {
             let mut vertex = sink;
             while vertex != source {
                 let edge = came_by[vertex] as usize;
-                self.edges[edge].1 -= least;
-                self.edges[edge ^ 1].1 += least;
-                vertex = self.edges[edge ^ 1].0 as usize;
+                self.edges[edge].left -= least;
+                self.edges[edge ^ 1].left += least;
+                vertex = self.edges[edge ^ 1].to as usize;
             }
             total += least;
         }
     }
 
-    /// By vertex: the edge by which it is reached.
-    fn search(&self, source: usize) -> Vec<u32> {
-        let mut came_by = vec![NOT_REACHED; self.edges_of.len()];
+    /// Finds, by vertex, the edge by which it is reached; ends at the sink.
+    fn search(
+        &self,
+        source: usize,
+        sink: usize,
+        came_by: &mut Vec<u32>,
+        waiting: &mut VecDeque<usize>,
+    ) {
+        came_by.clear();
+        came_by.resize(self.last.len(), NOT_REACHED);
         came_by[source] = NO_EDGE;
-        let mut waiting = VecDeque::from([source]);
+        waiting.clear();
+        waiting.push_back(source);
         while let Some(vertex) = waiting.pop_front() {
-            for &edge in &self.edges_of[vertex] {
-                let (to, left) = self.edges[edge as usize];
-                if left > 0 && came_by[to as usize] == NOT_REACHED {
-                    came_by[to as usize] = edge;
-                    waiting.push_back(to as usize);
+            let mut number = self.last[vertex];
+            while number != NO_EDGE {
+                let Edge { to, before, left } = self.edges[number as usize];
+                let to = to as usize;
+                if left > 0 && came_by[to] == NOT_REACHED {
+                    came_by[to] = number;
+                    if to == sink {
+                        return;
+                    }
+                    waiting.push_back(to);
                 }
+                number = before;
             }
         }
-        came_by
     }
 }
 

@@ -36,7 +36,7 @@ use crate::{Error, Unit, verify};
 pub const MAGIC: [u8; 8] = *b"BTUNIT\r\n";
 
 /// The version of the format. Other versions are refused by name.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 const COLUMNS: u8 = 0;
 const POSTCARD: u8 = 1;

@@ -35,21 +35,37 @@
 //! nothing given defines is [`Resolution::Null`]. LLVM's own functions (`llvm.…`)
 //! are no symbols to the linker and always elsewhere.
 //!
-//! Not modelled: `--gc-sections` and identical code folding, which take away
-//! code that is unused or there twice, without changing what a symbol means;
-//! interposition when the program is loaded, which can give the default-visible
-//! symbols of a shared library another meaning; `--defsym` and linker scripts.
+//! - *Assignments.* A name that the linker's words or a script assign (`--defsym`) means
+//!   what they say, if that is another name, and else something unknown; whatever else
+//!   defines it.
+//! - *Modules.* An executable and its shared libraries are linked each by itself, and
+//!   bound when they are loaded: a name that a module does not define, and one that it
+//!   defines so that it can be preempted, means the first of the modules that exports it,
+//!   of whatever strength (gABI, "Shared Object Dependencies").
+//! - *Names that others use.* Objects without a unit and libraries that are not given
+//!   refer to names; what these mean is found in the same way ([`Program::by_name`]).
 //!
-//! Cost: O(symbols) expected, one hash table of names.
+//! Not modelled: `--gc-sections` and identical code folding, which take away
+//! code that is unused or there twice, without changing what a symbol means.
+//! The words of linker scripts count as references.
+//!
+//! Cost: O(symbols) expected, one hash table of names for each module.
 
 mod counts;
 mod resolve;
+mod surroundings;
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use backtrail_graph::{IndexMap, define_index};
 
+use serde::{Deserialize, Serialize};
+
 pub use counts::{Calls, Counts};
+pub use resolve::wrapped_name;
+pub use surroundings::{Loaded, SurroundingNative, Surroundings};
 
 use crate::{CallData, Callee, Func, Linkage, Sym, SymbolKind, Unit};
 
@@ -68,18 +84,23 @@ pub enum Input<'u> {
 }
 
 /// The symbols of an object without a unit, or of a shared library.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeObject {
     /// The file, for messages.
     pub name: String,
     /// Whether it is a shared library, linked against and not in.
     pub shared: bool,
+    /// Whether it is of the system or the toolchain: what its functions do is known by
+    /// their names.
+    pub system: bool,
     /// What it defines and lets others see.
     pub definitions: Vec<NativeDefinition>,
+    /// What it refers to by name, and may call.
+    pub references: Vec<String>,
 }
 
 /// A symbol that a native object defines.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeDefinition {
     /// Its name.
     pub name: String,
@@ -87,10 +108,12 @@ pub struct NativeDefinition {
     pub strength: Strength,
     /// The name of the COMDAT group it is in.
     pub comdat: Option<String>,
+    /// The name that it is another one for, if the linker was told so (`--defsym`).
+    pub means: Option<String>,
 }
 
 /// How a definition stands against others of its name: the greater wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Strength {
     /// It may be overridden.
     Weak,
@@ -98,6 +121,8 @@ pub enum Strength {
     Common(u64),
     /// It must be the only one.
     Strong,
+    /// The linker was told what the name is, whatever defines it (`--defsym`).
+    Told,
 }
 
 /// What is linked, and how.
@@ -112,7 +137,7 @@ pub struct Link<'u> {
 }
 
 /// Which references `--wrap` concerns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wrapping {
     /// Those from objects that do not define the name: GNU ld.
     #[default]
@@ -178,10 +203,36 @@ impl fmt::Display for Duplicate {
 
 impl std::error::Error for Duplicate {}
 
+/// Which code that is not of the units refers to a function by its name, and may call
+/// it whenever it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ByName {
+    /// An object of the program's that was linked into one of its modules, or the
+    /// linker's command line.
+    pub object: bool,
+    /// A shared library without units, or an object of the system.
+    pub library: bool,
+    /// Whoever asks for it while the program runs (`dlsym`), or is loaded then.
+    pub exported: bool,
+}
+
+impl ByName {
+    /// Whether any such code does.
+    pub fn is_any(self) -> bool {
+        self.object || self.library || self.exported
+    }
+}
+
 /// Units joined by symbol resolution.
 #[derive(Debug, Clone)]
 pub struct Program<'u> {
     inputs: IndexMap<Object, Input<'u>>,
+    /// By object: the module that it is in.
+    modules: IndexMap<Object, u32>,
+    /// By module: the names given with `--wrap`.
+    wrapped: Vec<HashSet<String>>,
+    by_name: IndexMap<Object, IndexMap<Func, ByName>>,
+    has_unknown: bool,
     /// By object and symbol; empty for native objects.
     resolutions: IndexMap<Object, IndexMap<Sym, Resolution>>,
     fates: IndexMap<Object, IndexMap<Func, Fate>>,
@@ -189,12 +240,25 @@ pub struct Program<'u> {
 }
 
 impl<'u> Program<'u> {
-    /// Joins what is linked. The units must be verified.
+    /// Joins what is linked into one executable, which exports nothing. The units must be
+    /// verified.
     pub fn new(link: Link<'u>) -> Self {
-        resolve::program(link)
+        resolve::program(vec![(link, Loaded::default())])
     }
 
-    /// Joins units, in link order, of a link of which no more is known.
+    /// A program as it was linked: the units of each of its modules with what else was
+    /// linked into it, the executable first, and the libraries in the order in which they
+    /// are searched. One module alone may be a library.
+    pub fn linked<'s>(
+        modules: impl IntoIterator<Item = (Vec<&'u Unit>, &'s Surroundings)>,
+    ) -> Self {
+        let link = |(units, surroundings): (Vec<&'u Unit>, &Surroundings)| {
+            (surroundings.link(units), surroundings.loaded.clone())
+        };
+        resolve::program(modules.into_iter().map(link).collect())
+    }
+
+    /// Joins units, in link order, of a link of which no more is known: for tests.
     pub fn of_units(units: impl IntoIterator<Item = &'u Unit>) -> Self {
         let inputs = units.into_iter().map(Input::Unit).collect();
         Self::new(Link { inputs, ..Link::default() })
@@ -203,6 +267,28 @@ impl<'u> Program<'u> {
     /// All inputs, in link order.
     pub fn inputs(&self) -> &IndexMap<Object, Input<'u>> {
         &self.inputs
+    }
+
+    /// The module that `object` is in, by its place.
+    pub fn module(&self, object: Object) -> usize {
+        self.modules[object] as usize
+    }
+
+    /// The name by which the unit `object` refers to what is not in its own file when it
+    /// says `symbol`, as `--wrap` has it.
+    pub fn external_name(&self, object: Object, symbol: Sym) -> Cow<'u, str> {
+        let unit = self.unit(object).expect("only units have symbols");
+        resolve::wrapped_name(&self.wrapped[self.module(object)], &unit.symbols[symbol].name)
+    }
+
+    /// Whether it is loaded with libraries of which it is not known what they refer to.
+    pub fn has_unknown(&self) -> bool {
+        self.has_unknown
+    }
+
+    /// Which code that is not of the units refers to `function` of the unit `object`.
+    pub fn by_name(&self, object: Object, function: Func) -> ByName {
+        self.by_name[object][function]
     }
 
     /// The unit that `object` is, if it is one.

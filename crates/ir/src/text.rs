@@ -47,7 +47,7 @@
 //! linkage   = "external" | "weak" | "weak_odr" | "extern_weak" | "common" | "internal"
 //!           | "available_externally" | "appending"
 //! attribute = "hidden" | "protected" | "comdat" cN | "thread_local"
-//!           | "constant" | "size" NUMBER | "refers" "[" sN* "]"     (data)
+//!           | "constant" | "size" NUMBER | "section" STRING | "refers" "[" sN* "]"  (data)
 //!           | trait                                                 (declare)
 //!           | "to" sN                                               (alias)
 //!           | "by" sN                                               (ifunc)

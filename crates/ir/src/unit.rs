@@ -86,6 +86,8 @@ pub enum SymbolKind {
         size: u64,
         /// The symbols its initial value mentions, in order, each once.
         refers_to: Vec<Sym>,
+        /// The section that the source puts it in.
+        section: Option<String>,
     },
     /// Another name for `target`.
     Alias {
@@ -231,7 +233,8 @@ pub enum Op {
         /// LLVM's C API opcode number.
         opcode: u16,
     },
-    /// A call. Operands: arguments, then the callee if it is indirect.
+    /// A call. Operands: arguments, then the callee if it is indirect, or, of assembly, the
+    /// symbols that it names, if it does.
     Call(CallData),
     /// Unwinding arrives here.
     LandingPad,

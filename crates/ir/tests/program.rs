@@ -1,10 +1,11 @@
 //! Symbol resolution: each rule by hand, and all together against the slow twin.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use backtrail_ir::program::{
-    Counts, Fate, Input, Link, NativeDefinition, NativeObject, Program, Resolution, Strength,
-    Wrapping,
+    Counts, Fate, Input, Link, Loaded, NativeDefinition, NativeObject, Program, Resolution,
+    Strength, Surroundings, Wrapping,
 };
 use backtrail_ir::{Index, Unit, text};
 use backtrail_testkit::{random_link, slow_link};
@@ -249,10 +250,16 @@ fn native(
 ) -> Input<'static> {
     let definition = |&(name, strength, comdat): &(&str, Strength, Option<&str>)| {
         let comdat = comdat.map(str::to_string);
-        NativeDefinition { name: name.to_string(), strength, comdat }
+        NativeDefinition { name: name.to_string(), strength, comdat, means: None }
     };
     let definitions = definitions.iter().map(definition).collect();
-    Input::Native(NativeObject { name: name.to_string(), shared, definitions })
+    Input::Native(NativeObject {
+        name: name.to_string(),
+        shared,
+        definitions,
+        references: Vec::new(),
+        system: false,
+    })
 }
 
 #[test]
@@ -286,6 +293,46 @@ fn native_objects_take_part_and_shared_libraries_come_last() {
         meanings(&program),
         ["weak=unit.weak member=unit.member extern=libx.so common=unit.common"]
     );
+}
+
+/// What the symbols of a program and a library mean that show and preempt these names.
+fn two_modules(shown: [&[&str]; 2], preemptible: &[&str]) -> Vec<String> {
+    let both = ["function \"f\" external", "function \"g\" weak_odr comdat c0"];
+    let main = unit("main", &["group"], &[both[0], both[1], "declare \"h\" external"]);
+    let library = unit("library", &["group"], &[both[0], both[1], "function \"h\" weak"]);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let [of_main, of_library] = shown.map(names);
+    let surroundings = |exports, preemptible| Surroundings {
+        loaded: Loaded { exports, preemptible, has_unknown: false },
+        ..Surroundings::default()
+    };
+    let of_main = surroundings(of_main, BTreeSet::new());
+    let of_library = surroundings(of_library, names(preemptible));
+    let program = Program::linked([(vec![&main], &of_main), (vec![&library], &of_library)]);
+    assert_eq!(program.duplicates(), []);
+    // All code is there.
+    assert!(program.units().all(|(object, unit)| {
+        unit.functions.indices().all(|function| program.kept(object, function))
+    }));
+    meanings(&program)
+}
+
+#[test]
+fn modules_have_names_of_their_own() {
+    let main = "f=main.f g=main.g h=library.h".to_owned();
+    let own = "f=library.f g=library.g h=library.h".to_owned();
+    let all = ["f", "g", "h"];
+    // A library that hides all but one name.
+    assert_eq!(two_modules([&["f", "g"], &["h"]], &[]), [main.clone(), own.clone()]);
+    // One that shows all of them and means its own, as with -Bsymbolic.
+    assert_eq!(two_modules([&["f", "g"], &all], &[]), [main.clone(), own.clone()]);
+    let preempted = "f=main.f g=main.g h=library.h".to_owned();
+    assert_eq!(two_modules([&["f", "g"], &all], &all), [main.clone(), preempted]);
+    // The executable shows nothing, so nothing is preempted.
+    assert_eq!(two_modules([&[], &all], &all), [main, own]);
+    // What nobody shows is elsewhere.
+    let main = "f=main.f g=main.g h=elsewhere".to_owned();
+    assert_eq!(two_modules([&[], &[]], &[])[0], main);
 }
 
 #[test]

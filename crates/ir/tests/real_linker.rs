@@ -322,10 +322,21 @@ fn native_object(language: Language, names: &[Name], number: usize) -> NativeObj
         };
         let text = linkage_name(language, name);
         let comdat = (way == Way::Inline).then(|| text.clone());
-        way.defines(language).then_some(NativeDefinition { name: text, strength, comdat })
+        way.defines(language).then_some(NativeDefinition {
+            name: text,
+            strength,
+            comdat,
+            means: None,
+        })
     };
     let definitions = names.iter().filter_map(definition).collect();
-    NativeObject { name: format!("u{number}.o"), shared: false, definitions }
+    NativeObject {
+        name: format!("u{number}.o"),
+        shared: false,
+        definitions,
+        references: Vec::new(),
+        system: false,
+    }
 }
 
 /// A function's code is in the program if and only if its marker is.
@@ -375,13 +386,14 @@ fn compile(folder: &Path, sources: &[PathBuf], options: &[&str]) -> Vec<Unit> {
                 bitcode,
                 name,
                 lower: true,
+                files_in_assembly: true,
                 plan: None,
                 debug: DebugKept::All,
                 output: None,
             };
             let unit = match backtrail_llvm::worker::run(&request) {
                 Response::Done { unit, .. } => *unit.expect("a unit was asked for"),
-                Response::Failed(why) => panic!("{why}"),
+                other => panic!("{other:?}"),
             };
             // What front ends make can be carried and printed.
             assert_eq!(encode::from_bytes(&encode::to_bytes(&unit)).as_ref(), Ok(&unit));

@@ -310,6 +310,7 @@ functions! {
     fn LLVMBuildPhi(BuilderRef, TypeRef, *const c_char) -> ValueRef;
     fn LLVMAddIncoming(ValueRef, *mut ValueRef, *mut BlockRef, c_uint);
     fn LLVMInsertIntoBuilder(BuilderRef, ValueRef);
+    fn LLVMGetInlineAsmAsmString(ValueRef, *mut usize) -> *const c_char;
     fn LLVMGetInlineAsm(
         TypeRef, *const c_char, usize, *const c_char, usize, Bool, Bool, c_uint, Bool,
     ) -> ValueRef;

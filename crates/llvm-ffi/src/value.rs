@@ -116,6 +116,21 @@ impl<'m> Value<'m> {
         String::from_utf8_lossy(text)
     }
 
+    /// The text of inline assembly, if that is what it is.
+    pub fn assembly(self) -> Option<Cow<'m, str>> {
+        if self.kind() != ValueKind::Asm {
+            return None;
+        }
+        let mut length = 0;
+        // SAFETY: the value is inline assembly; pointer and length describe a string that
+        // lives as long as the context.
+        let text = unsafe {
+            let functions = self.module.functions_table();
+            text_at((functions.LLVMGetInlineAsmAsmString)(self.raw, &mut length), length)
+        };
+        Some(String::from_utf8_lossy(text))
+    }
+
     /// The value of a constant integer: all of it up to 64 bits, `None` when
     /// it is wider.
     pub fn int(self) -> Option<i64> {

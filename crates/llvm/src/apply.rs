@@ -103,6 +103,7 @@ fn insert(
     let cover = cover::Covered::new(module, plan)?;
     let keeping = record::Records::new(module);
     let depths = log::Depths::new(module);
+    let activations = log::Activations::new(module);
     let mut added = Vec::new();
     for ((function, probes), wanted) in located.iter().zip(&plan.functions) {
         let mut counting = counts::Counting::new(optimised(*function));
@@ -112,8 +113,17 @@ fn insert(
             matches!(probe.action, Action::Deepen | Action::Surface | Action::Land { .. })
         };
         let depth = probes.iter().any(is_deep).then(|| depths.place(*function));
+        let tells_activations = |probe: &Located<'_>| matches!(probe.action, Action::Begin { .. });
+        let frame = probes.iter().any(tells_activations).then(|| activations.place(*function));
         for probe in probes {
+            let frame = || frame.ok_or_else(|| Error::NoRecord(wanted.name.clone()));
             match (probe.action, record) {
+                (Action::Begin { number }, _) => {
+                    log.begin(*function, probe.before, number, frame()?)?;
+                }
+                (Action::Resume, _) => activations.resume(*function, probe.before, frame()?)?,
+                (Action::End, _) => activations.end(*function, probe.before, frame()?)?,
+                (Action::Say { word }, _) => activations.say(*function, probe.before, word)?,
                 (Action::Log { number }, _) => log.insert(*function, probe.before, number),
                 (Action::LogSum(add), _) => {
                     let event = counts.sum(*function, &mut counting, probe.before, add);

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apply;
+mod assembly;
 mod error;
 mod identity;
 pub mod loops;

@@ -161,8 +161,7 @@ fn reduce(copy: &mut Module<'_>, number: u32, switched: &Switched) -> Result<(),
     let mut springboards = Ids::default();
     for function in kept {
         let stays = is_local(function.linkage()) || function.visibility() != Visibility::Default;
-        let name = function.name().into_owned();
-        let springboard = function.set_aside(&format!("{name}{VARIANT_INFIX}{number}"));
+        let springboard = function.set_aside(&variant_name(&function.name(), number));
         springboards.insert(springboard.id());
         function.leave_comdat();
         // What is local is linked only if something refers to it.
@@ -173,6 +172,14 @@ fn reduce(copy: &mut Module<'_>, number: u32, switched: &Switched) -> Result<(),
     }
     apply::forget_purity(copy, &springboards);
     Ok(())
+}
+
+/// What a variant of the function `name` is called. A springboard names it to the
+/// assembler, which LLVM gives a quotation mark and a line end escaped, but takes as
+/// they stand (`MCSymbol::print`, `AsmParser::parseIdentifier`): a variant has none.
+fn variant_name(name: &str, number: u32) -> String {
+    let name = name.replace('"', "$22$").replace('\n', "$0a$");
+    format!("{name}{VARIANT_INFIX}{number}")
 }
 
 /// Makes a definition a mere reference to that of another copy.
@@ -217,7 +224,7 @@ fn make_springboard(
     let function = module.function(name).ok_or_else(lost)?;
     let mut named: Vec<Global<'_>> = Vec::new();
     for (number, _) in &wanted.variants {
-        let variant = module.function(&format!("{name}{VARIANT_INFIX}{number}"));
+        let variant = module.function(&variant_name(name, *number));
         let variant = variant.filter(|it| !it.is_declaration()).ok_or_else(lost)?;
         variant.set_internal();
         function.comdat().into_iter().for_each(|it| variant.set_comdat(it));

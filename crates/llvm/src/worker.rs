@@ -22,7 +22,7 @@ use backtrail_llvm_ffi::{Context, Llvm, Module, exit_at_once};
 use backtrail_plan::worker::{DebugKept, Output, Request, Response};
 
 use crate::apply::Generation;
-use crate::{Error, apply, loops, lower, object, switch};
+use crate::{Error, apply, assembly, loops, lower, object, switch};
 
 /// The unit at work, for the message when LLVM gives up.
 static UNIT_NAME: OnceLock<String> = OnceLock::new();
@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
         let response = catch_unwind(AssertUnwindSafe(|| run_within_process(&request)))
             .unwrap_or_else(|panic| failed(&request.name, panic_text(&*panic)));
         match response {
-            Response::Done { .. } => answer(&response),
+            Response::Done { .. } | Response::FilesInAssembly(_) => answer(&response),
             Response::Failed(_) => finish(&response),
         }
     }
@@ -133,6 +133,11 @@ fn read<'c>(context: &'c Context<'c>, request: &Request) -> Result<Module<'c>, E
 }
 
 fn treat<'c>(module: &mut Module<'c>, request: &Request) -> Result<Response, Error> {
+    if !request.files_in_assembly
+        && let Some(word) = assembly::may_read_files(module)
+    {
+        return Ok(Response::FilesInAssembly(word));
+    }
     let unit = request.lower.then(|| Box::new(lower::lower(module, &request.name)));
     let loops_by_position = request.lower && loops::has_positions_only(module);
     let tells_blocks = request.plan.as_ref().is_some_and(|plan| plan.block_lines.is_some());

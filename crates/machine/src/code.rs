@@ -37,6 +37,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::image::Image;
+use backtrail_foreign::file;
 use decoded::{Flow, Goto, stub};
 use descent::{Descent, Stretch, TableEnds};
 use frames::{FrameRange, Height};
@@ -142,7 +143,7 @@ impl Code {
     }
 
     fn of_module(path: &Path, is_library: bool) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(Error::read(path))?;
+        let bytes = file::read(path).map_err(Error::read(path))?;
         let image = Image::open(path)?;
         let loaded = Loaded::parse(&bytes, is_library)?;
         let frames = frames::read(&image, &loaded);

@@ -1,9 +1,12 @@
 //! What an ELF file is and what it holds.
 
+use std::borrow::Cow;
+
+use backtrail_foreign::packed::most;
 use object::elf;
 use object::endian::LittleEndian as LE;
 use object::read::elf::{Dyn, ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::read::{Object, ObjectSection, ObjectSymbol};
+use object::read::{CompressedData, CompressionFormat, Object, ObjectSection, ObjectSymbol};
 
 use crate::Error;
 
@@ -124,7 +127,7 @@ impl<'data> Elf<'data> {
     /// The contents of a section, decompressed, if there is one of that name.
     pub fn section(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let Some(section) = self.file.section_by_name(name) else { return Ok(None) };
-        Ok(Some(section.uncompressed_data()?.into_owned()))
+        Ok(Some(uncompressed(section.compressed_data()?)?.into_owned()))
     }
 
     /// The names of all sections.
@@ -145,4 +148,14 @@ impl<'data> Elf<'data> {
         symbols.sort();
         symbols
     }
+}
+
+/// The contents of a section, unless it says that they are far more than such
+/// contents are.
+pub(crate) fn uncompressed(data: CompressedData<'_>) -> Result<Cow<'_, [u8]>, Error> {
+    let is_more = data.uncompressed_size > most(data.data.len());
+    if data.format != CompressionFormat::None && is_more {
+        return Err(Error::Unsupported("a section that unpacks to far more than it has".into()));
+    }
+    Ok(data.decompress()?)
 }

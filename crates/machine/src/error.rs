@@ -72,6 +72,14 @@ pub enum Error {
         /// Why not, and what to do.
         what: String,
     },
+    /// A program that a signal ended while it was loaded.
+    #[error("{} was ended by signal {signal} before its own code began", path.display())]
+    EndedBySignal {
+        /// Which.
+        path: PathBuf,
+        /// By which signal.
+        signal: i32,
+    },
     /// A program with several threads.
     #[error(
         "{} starts a thread, which single steps do not follow: trace it with breakpoints",

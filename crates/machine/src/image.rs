@@ -11,6 +11,7 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use backtrail_foreign::file;
 use object::elf;
 use object::endian::LittleEndian as LE;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -176,7 +177,7 @@ impl Image {
 
     fn with<T>(&self, use_it: impl FnOnce(&Parsed<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let mut stream = match &self.source {
-            Source::File(path) => Stream::File(File::open(path).map_err(Error::read(path))?),
+            Source::File(path) => Stream::File(file::open(path).map_err(Error::read(path))?),
             Source::Memory(bytes) => Stream::Memory(Cursor::new(bytes.clone())),
         };
         let mut start = Vec::new();
@@ -221,7 +222,7 @@ impl Image {
                 if section.elf_section_header().sh_type.get(LE) == elf::SHT_NOBITS {
                     return None;
                 }
-                let bytes = section.uncompressed_data().ok()?;
+                let bytes = crate::elf::uncompressed(section.compressed_data().ok()?).ok()?;
                 Some(Section { address: section.address(), bytes: bytes.as_ref().into() })
             }))
         });

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`elf`] | what a file is and what it holds |
 //! | [`edit`] | adding sections to a file and taking them away, without moving anything that is loaded |
+//! | [`dynamic_names`] | the names by which a file asks for libraries |
 //! | [`code`] | routines and blocks of an executable, found in its machine code |
 //! | [`core_file`] | core dumps: notes, segments; compressed and truncated ones |
 //! | [`memory`] | the memory of a process, out of the core and the mapped files |
@@ -30,6 +31,7 @@ mod call_site;
 pub mod code;
 pub mod core_file;
 pub mod debug_file;
+pub mod dynamic_names;
 pub mod edit;
 pub mod elf;
 mod error;

@@ -8,7 +8,9 @@
 //! between is delivered then.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -125,7 +127,7 @@ fn describe(pid: u32, threads: Vec<Thread>) -> std::io::Result<CoreFile> {
     let command = fs::read(of("cmdline"))?;
     let command = String::from_utf8_lossy(&command).replace('\0', " ").trim_end().to_owned();
     let name = fs::read_to_string(of("comm"))?.trim_end().to_owned();
-    let (segments, files) = read_maps(&String::from_utf8_lossy(&fs::read(of("maps"))?));
+    let (segments, files) = read_maps(&fs::read(of("maps"))?);
     let path = of("mem");
     Ok(CoreFile {
         file: File::open(&path)?,
@@ -139,13 +141,14 @@ fn describe(pid: u32, threads: Vec<Thread>) -> std::io::Result<CoreFile> {
 }
 
 /// The mappings, and those of them that are of files (`proc_pid_maps(5)`).
-fn read_maps(maps: &str) -> (Vec<Segment>, Vec<MappedFile>) {
+fn read_maps(maps: &[u8]) -> (Vec<Segment>, Vec<MappedFile>) {
     let (mut segments, mut files) = (Vec::new(), Vec::new());
-    for line in maps.lines() {
-        let mut words = line.splitn(6, ' ');
-        let mut word = || words.next().unwrap_or_default();
+    for line in maps.split(|&byte| byte == b'\n') {
+        let mut words = line.splitn(6, |&byte| byte == b' ');
+        let mut bytes = || words.next().unwrap_or_default();
+        let mut word = || std::str::from_utf8(bytes()).unwrap_or_default();
         let (range, flags, offset, _, node) = (word(), word(), word(), word(), word());
-        let path = word().trim_start();
+        let path = bytes().trim_ascii_start();
         let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
         let range = range.split_once('-');
         let range = range.and_then(|(from, to)| Some((hexadecimal(from)?, hexadecimal(to)?)));
@@ -158,8 +161,9 @@ fn read_maps(maps: &str) -> (Vec<Segment>, Vec<MappedFile>) {
             writable: flags.contains('w'),
             executable: flags.contains('x'),
         });
-        if node != "0" && path.starts_with('/') {
-            files.push(MappedFile { start, end, offset, path: path.to_owned() });
+        if node != "0" && path.starts_with(b"/") {
+            let path = PathBuf::from(OsStr::from_bytes(path));
+            files.push(MappedFile { start, end, offset, path });
         }
     }
     (segments, files)
@@ -167,11 +171,13 @@ fn read_maps(maps: &str) -> (Vec<Segment>, Vec<MappedFile>) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::read_maps;
 
     #[test]
     fn mappings_of_files_are_told_from_others() {
-        let maps = "5581-5582 r-xp 00001000 fe:00 77    /usr/bin/a b\n\
+        let maps = b"5581-5582 r-xp 00001000 fe:00 77    /usr/bin/a b\xff\n\
                     7ffc00-7ffd00 rw-p 00000000 00:00 0       [stack]\n\
                     damage\n";
         let (segments, files) = read_maps(maps);
@@ -179,6 +185,7 @@ mod tests {
         assert!(segments[0].executable && segments[1].writable);
         assert_eq!((segments[1].start, segments[1].size), (0x7ffc00, 0x100));
         assert_eq!(files.len(), 1);
-        assert_eq!((files[0].offset, &files[0].path[..]), (0x1000, "/usr/bin/a b"));
+        assert_eq!(files[0].offset, 0x1000);
+        assert_eq!(files[0].path.as_os_str().as_bytes(), b"/usr/bin/a b\xff");
     }
 }

@@ -5,17 +5,20 @@
 //! id is not the one that ran, and is not used: wrong names are worse than
 //! none. What is not used says why.
 
+mod loaded;
+
 use std::cell::OnceCell;
-use std::fs::File;
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use object::elf;
+use backtrail_foreign::file;
+use loaded::{Group, groups};
 
 use crate::Error;
-use crate::bytes::Bytes;
-use crate::core_file::notes::{AT_ENTRY, AT_PHDR, AT_SYSINFO_EHDR, MappedFile, Notes};
+use crate::core_file::notes::{AT_ENTRY, AT_PHDR, AT_SYSINFO_EHDR, Notes};
 use crate::debug_file::DebugFolders;
 use crate::image::{Image, build_id_text};
 use crate::memory::Memory;
@@ -24,8 +27,12 @@ use crate::unwind::tables::Tables;
 
 /// A mapped file.
 pub struct Module {
-    /// The file, as the process saw it; `[vdso]` for the vDSO.
+    /// The file, as the process saw it, in text; `[vdso]` for the vDSO. What is no
+    /// text in a name stands there as `\xff`, so that different files have different
+    /// texts.
     pub path: String,
+    /// The file itself.
+    file: PathBuf,
     /// What is added to the file's own addresses.
     pub bias: u64,
     /// Its build id, as the core has it; else, as the file has it.
@@ -41,9 +48,10 @@ pub struct Module {
 }
 
 impl Module {
-    fn new(path: &str, bias: u64, build_id: Option<Vec<u8>>) -> Self {
+    fn new(file: &Path, bias: u64, build_id: Option<Vec<u8>>) -> Self {
         Self {
-            path: path.to_owned(),
+            path: text_of(file),
+            file: file.to_owned(),
             bias,
             build_id,
             image: None,
@@ -104,8 +112,8 @@ impl Modules {
         folders: &DebugFolders,
     ) -> Result<Self, Error> {
         let mut modules = Self { list: Vec::new(), main: None, ranges: Vec::new() };
-        for group in groups(&notes.files) {
-            modules.add_files(group, memory);
+        for group in groups(&notes.files, memory) {
+            modules.add_files(&group, memory);
         }
         modules.add_vdso(notes, memory);
         let place = notes.auxiliary(AT_ENTRY).or(notes.auxiliary(AT_PHDR));
@@ -125,7 +133,7 @@ impl Modules {
             let code = image.is_none_or(|image| image.is_code(mapped.offset));
             memory.add_mapping(range.clone(), code);
             let path = image.and_then(Image::path);
-            if let Some(file) = path.and_then(|path| File::open(path).ok()) {
+            if let Some(file) = path.and_then(|path| file::open(path).ok()) {
                 memory.add_backing(range.clone(), Rc::new(file), mapped.offset);
             }
         }
@@ -139,17 +147,16 @@ impl Modules {
         self.ranges.sort_by_key(|(range, _)| range.start);
     }
 
-    fn add_files(&mut self, group: &[MappedFile], memory: &Memory) {
-        let Some(first) = group.first() else { return };
-        let executable = group.iter().any(|file| memory.is_executable(file.start));
-        let header = ElfInMemory::read(memory, first.start);
+    fn add_files(&mut self, group: &Group<'_>, memory: &Memory) {
+        let executable = group.files.iter().any(|file| memory.is_executable(file.start));
+        let header = group.header.as_ref();
         if header.is_none() && !executable {
             return;
         }
-        let bias = header.as_ref().map_or(first.start, |header| header.bias);
+        let bias = header.map_or(group.first.start, |header| header.bias);
         let build_id = header.and_then(|header| header.build_id(memory));
-        let module = Module::new(&first.path, bias, build_id);
-        self.add(module, group.iter().map(|file| file.start..file.end));
+        let module = Module::new(&group.first.path, bias, build_id);
+        self.add(module, group.files.iter().map(|file| file.start..file.end));
     }
 
     /// The vDSO's image is in the core.
@@ -164,7 +171,7 @@ impl Modules {
         }
         let Ok(image) = Image::from_memory(bytes) else { return };
         let bias = start.wrapping_sub(image.lowest().unwrap_or(0));
-        let mut module = Module::new("[vdso]", bias, image.build_id.clone());
+        let mut module = Module::new(Path::new("[vdso]"), bias, image.build_id.clone());
         module.image = Some(image);
         self.add(module, std::iter::once(start..segment.end()));
     }
@@ -176,7 +183,7 @@ impl Modules {
         let entry = notes.auxiliary(AT_ENTRY).map(|entry| (entry, image.entry));
         let Some((there, own)) = headers.or(entry) else { return Ok(()) };
         let bias = there.wrapping_sub(own);
-        let mut module = Module::new(&path.to_string_lossy(), bias, image.build_id.clone());
+        let mut module = Module::new(path, bias, image.build_id.clone());
         module.remark = Some(format!(
             "the core does not name its files: {} is taken for the executable, unchecked",
             path.display()
@@ -219,13 +226,15 @@ impl Modules {
             module.remark = check(&image, path).map_err(|_| Error::OtherBuild {
                 given: path.clone(),
                 found: id(&image.build_id),
-                ran: PathBuf::from(&module.path),
+                ran: module.file.clone(),
                 expected: id(&expected),
             })?;
             module.set_image(image, start);
             return Ok(());
         }
-        let own = PathBuf::from(module.path.trim_end_matches(" (deleted)"));
+        let own = module.file.as_os_str().as_bytes();
+        let own = own.strip_suffix(b" (deleted)").unwrap_or(own);
+        let own = PathBuf::from(OsStr::from_bytes(own));
         let beside = options.core_folder.as_ref().zip(own.file_name());
         let beside = beside.map(|(folder, name)| folder.join(name)).filter(|path| *path != own);
         let mut why = None;
@@ -277,6 +286,16 @@ impl Module {
     }
 }
 
+/// The name of a file as text, of which no two are alike.
+fn text_of(file: &Path) -> String {
+    let mut text = String::new();
+    for chunk in file.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|byte| text += &format!("\\x{byte:02x}"));
+    }
+    text
+}
+
 /// What an executable that was given cannot be used for.
 fn not_usable(path: &Path, error: Error) -> Error {
     match error {
@@ -313,84 +332,12 @@ fn same_file(
         )));
     }
     let mut own = [0; 1024];
-    let read = File::open(path).and_then(|file| crate::core_file::read_up_to(&file, &mut own, 0));
+    let read = file::open(path).and_then(|file| crate::core_file::read_up_to(&file, &mut own, 0));
     match read {
         Ok(_) if own == mapped => Ok(Some(format!(
             "{} has no build id; it begins as the file that ran does",
             path.display()
         ))),
         _ => Err(format!("{} is of another build: it begins otherwise", path.display())),
-    }
-}
-
-/// The mappings of each file, beginning with the one of its beginning.
-fn groups(files: &[MappedFile]) -> Vec<&[MappedFile]> {
-    let mut groups = Vec::new();
-    let mut start = 0;
-    for end in 1..=files.len() {
-        let new = files.get(end).is_none_or(|file| {
-            file.path != files[start].path || (file.offset == 0 && files[start].offset == 0)
-        });
-        if new {
-            groups.push(&files[start..end]);
-            start = end;
-        }
-    }
-    groups
-}
-
-/// The ELF header of a file, as it was mapped.
-struct ElfInMemory {
-    bias: u64,
-    notes: Vec<(u64, u64)>,
-}
-
-impl ElfInMemory {
-    fn read(memory: &Memory, start: u64) -> Option<Self> {
-        let mut header = [0; 64];
-        memory.read(start, &mut header).ok()?;
-        if !header.starts_with(&elf::ELFMAG) || header[4] != elf::ELFCLASS64.0 {
-            return None;
-        }
-        let header = Bytes(&header);
-        let (place, size, count) = (header.word(32), header.half(54), header.half(56));
-        let table = start.checked_add(place)?;
-        let mut bytes = vec![0; usize::from(size) * usize::from(count.min(256))];
-        memory.read(table, &mut bytes).ok()?;
-        let mut lowest = None;
-        let mut notes = Vec::new();
-        for entry in bytes.chunks_exact(usize::from(size.max(56))).map(Bytes) {
-            let address = entry.word(16);
-            match elf::ProgramType(entry.quarter(0)) {
-                elf::PT_LOAD => {
-                    lowest = Some(lowest.unwrap_or(u64::MAX).min(address & !0xfff));
-                }
-                elf::PT_NOTE => notes.push((address, entry.word(40))),
-                _ => {}
-            }
-        }
-        Some(Self { bias: start.wrapping_sub(lowest?), notes })
-    }
-
-    fn build_id(&self, memory: &Memory) -> Option<Vec<u8>> {
-        for &(address, size) in &self.notes {
-            let mut bytes = vec![0; size.min(4096) as usize];
-            if memory.read(address.wrapping_add(self.bias), &mut bytes).is_err() {
-                continue;
-            }
-            let mut rest = &bytes[..];
-            while rest.len() >= 12 {
-                let note = Bytes(rest);
-                let (name, size) = (note.quarter(0) as usize, note.quarter(4) as usize);
-                let padded = |length: usize| length.saturating_add(3) & !3;
-                let start = 12usize.saturating_add(padded(name));
-                let description = rest.get(start..start.saturating_add(size));
-                if note.quarter(8) == elf::NT_GNU_BUILD_ID.0 && rest.get(12..16) == Some(b"GNU\0") {
-                    return description.map(<[u8]>::to_vec);
-                }
-                rest = rest.get(start.saturating_add(padded(size))..).unwrap_or_default();
-            }
-        }
-        None
     }
 }

@@ -23,9 +23,16 @@ mod scratch;
 pub mod single_step;
 mod sys;
 mod threads;
+mod untraced;
 
 pub use launch::{Launch, Tracee};
 pub use layout::LoadedLibrary;
+pub use untraced::Untraced;
+
+/// Why a program cannot have breakpoints that is not good for them, and what can be done.
+const SIGTRAP_IS_ITS_OWN: &str = "it blocks SIGTRAP or handles it itself, which breakpoints \
+                                  need: trace it with probes (build it with 'backtrail cc', and \
+                                  leave out --witness breakpoint)";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,7 @@ fn start(code: &Code, program: &Path, arguments: &[&str], input: Option<File>) -
         input: Some(input.unwrap_or_else(|| File::open("/dev/null").unwrap())),
         output: Some(Stdio::null()),
         errors: None,
+        prepare: None,
     };
     launch.start(code).unwrap()
 }

@@ -30,10 +30,10 @@ pub struct UnitCounters {
 
 impl Layout {
     /// Lays out the counters of units, given by id, number and meaning: the
-    /// owner's page first, then unit after unit.
+    /// owner's page first, then the order of entries, then unit after unit.
     pub fn new(units: impl IntoIterator<Item = ([u8; 16], u32, Vec<u8>)>) -> Self {
         let page = backtrail_abi::counts::PAGE_BYTES;
-        let mut next = page;
+        let mut next = backtrail_abi::counts::FIRST_COUNTER;
         let mut laid_out = Vec::new();
         for (unit, counters, meaning) in units {
             laid_out.push(UnitCounters { unit, offset: next, counters, meaning });

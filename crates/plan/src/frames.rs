@@ -6,6 +6,7 @@
 //! file. What a unit's records mean is the business of the scheme that planned
 //! them: here it is bytes.
 
+use backtrail_ir::program::Surroundings;
 use serde::{Deserialize, Serialize};
 
 /// The functions of a module.
@@ -15,8 +16,8 @@ pub struct FrameTable {
     pub units: Vec<UnitFrames>,
     /// The code, by address.
     pub code: Vec<FunctionCode>,
-    /// What is known of the code that is not of these units.
-    pub outside: Outside,
+    /// What else was linked into the module.
+    pub surroundings: Surroundings,
     /// The functions that can be switched.
     pub tuned: Vec<TunedFunction>,
 }
@@ -32,18 +33,6 @@ pub struct TunedFunction {
     pub state: u64,
     /// Its variants, by place in [`FrameTable::units`].
     pub variants: Vec<u32>,
-}
-
-/// The code of a module that is of no unit, and the other modules of a program, as
-/// far as it matters to the units.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outside {
-    /// The symbols that it may refer to: those that the module exports, and those
-    /// that are mentioned by what it was linked with besides its units.
-    pub refers_to: Vec<String>,
-    /// Whether something was linked into the module besides its units and what
-    /// belongs to the system, which may define names anew.
-    pub has_native: bool,
 }
 
 /// A unit, or a variant of functions of one.

@@ -10,6 +10,8 @@ pub mod block_lines;
 pub mod block_log;
 pub mod counters;
 pub mod frames;
+pub mod merged;
+pub mod order;
 pub mod tuning;
 pub mod worker;
 
@@ -173,6 +175,21 @@ pub enum Action {
         /// below [`UnitPlan::events`].
         number: u32,
     },
+    /// An activation begins with this block, and has eight bytes in its frame that tell
+    /// it from others ([`backtrail_abi::frames`]).
+    Begin {
+        /// The block, as for [`Self::Log`].
+        number: u32,
+    },
+    /// Says that the activation goes on, if something else was running.
+    Resume,
+    /// The activation ends.
+    End,
+    /// Appends a word to the thread's log as it is: one of [`backtrail_abi::frames`].
+    Say {
+        /// The word.
+        word: u32,
+    },
     /// Begins a frame that may be come back to from deeper ones: the thread's
     /// count of such frames goes up, and the frame remembers it.
     Deepen,
@@ -195,6 +212,8 @@ pub enum Action {
     },
     /// Sees to it that the thread has counters of its own.
     Enter,
+    /// Changes the number that says in which order the thread entered functions.
+    Order(order::Turn),
     /// Adds one to this counter of the unit.
     Count {
         /// The counter.

@@ -23,6 +23,8 @@ pub struct Request {
     pub name: String,
     /// Whether to lower the unit, as it is read, to the program model.
     pub lower: bool,
+    /// Whether assembly in the unit may read files (`.incbin`).
+    pub files_in_assembly: bool,
     /// What to insert, if anything.
     pub plan: Option<UnitPlan>,
     /// What to leave of debug information.
@@ -93,6 +95,8 @@ pub enum Response {
         /// nothing but source positions (see [`Output::Unoptimised`]).
         loops_by_position: bool,
     },
+    /// Nothing was done: assembly in the unit reads files, or may. By which words.
+    FilesInAssembly(String),
     /// It could not be done: one line for a person.
     Failed(String),
 }

@@ -119,27 +119,35 @@ pub fn compute_function_lines(
 /// Which blocks have code of which line, in order.
 pub fn blocks_of_lines(profile: &Profile, function: &Function) -> BTreeMap<Line, Vec<u32>> {
     let mut lines: BTreeMap<Line, Vec<u32>> = BTreeMap::new();
-    let mut add = |mut number: Option<u32>, block: u32| {
-        while let Some(location) = number.map(|number| &profile.locations[number as usize]) {
-            if location.line > 0 {
-                let line = Line { file: location.file, line: location.line };
-                let blocks = lines.entry(line).or_default();
-                if blocks.last() != Some(&block) {
-                    blocks.push(block);
-                }
+    let mut add = |location: u32, block: u32| {
+        for line in profile.lines_of(location) {
+            let blocks = lines.entry(line).or_default();
+            if blocks.last() != Some(&block) {
+                blocks.push(block);
             }
-            number = location.inlined_at;
         }
     };
-    if !function.blocks.is_empty() {
-        add(function.location, 0);
+    if !function.blocks.is_empty()
+        && let Some(location) = function.location
+    {
+        add(location, 0);
     }
     for (number, block) in function.blocks.iter().enumerate() {
         for &location in &block.locations {
-            add(Some(location), number as u32);
+            add(location, number as u32);
         }
     }
     lines
+}
+
+impl Profile {
+    /// The line of a position, and those of the calls that it was inlined by.
+    pub(crate) fn lines_of(&self, location: u32) -> impl Iterator<Item = Line> {
+        let at = |number: u32| &self.locations[number as usize];
+        let chain = std::iter::successors(Some(location), move |&it| at(it).inlined_at);
+        let lines = chain.map(move |it| Line { file: at(it).file, line: at(it).line });
+        lines.filter(|it| it.line > 0)
+    }
 }
 
 fn line_count(function: &Function, counts: &Counts, blocks: &[u32]) -> u64 {

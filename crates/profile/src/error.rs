@@ -60,6 +60,12 @@ pub enum Error {
         /// The first difference.
         what: String,
     },
+    /// Something ran that cannot, if the model of the program is right.
+    #[error("{what}; nothing was merged, profile it without --copies")]
+    Impossible {
+        /// What ran.
+        what: String,
+    },
     /// An export cannot be made.
     #[error("{what}")]
     Export {

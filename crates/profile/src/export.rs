@@ -19,6 +19,8 @@ pub mod dot;
 pub mod lcov;
 pub mod pprof;
 
+use backtrail_foreign::count::counted;
+
 use crate::error::Error;
 use crate::model::{Function, Profile};
 
@@ -43,6 +45,9 @@ pub struct Options<'a> {
     pub wanted: &'a dyn Fn(&Function) -> bool,
     /// A linkage name as people write it.
     pub demangle: &'a dyn Fn(&str) -> String,
+    /// Whether a source file is left out of what has counts by source file, since readers
+    /// of that would not find it.
+    pub left_out: &'a dyn Fn(&str) -> bool,
 }
 
 /// A file for another tool.
@@ -65,20 +70,36 @@ pub fn export(profile: &Profile, format: Format, options: &Options) -> Result<Ex
     };
     let reasons = profile.incomplete.iter().map(|why| format!("the profile is incomplete: {why}"));
     exported.remarks.splice(0..0, reasons);
-    let inexact = functions(profile, options).filter(|function| !function.edges_exact).count();
+    let inexact = functions(profile, options).filter(|(_, function)| !function.edges_exact).count();
     if inexact > 0 {
-        let remark =
-            format!("counts of {inexact} functions with unfinished paths are lower bounds");
+        let remark = format!(
+            "lower bounds: counts of {} with unfinished paths",
+            counted(inexact as u64, "function")
+        );
         exported.remarks.push(remark);
     }
     Ok(exported)
 }
 
-/// The functions that are exported: those that are wanted and were
+/// The functions that are exported, with their places: those that are wanted and were
 /// instrumented.
-fn functions<'a>(profile: &'a Profile, options: &'a Options) -> impl Iterator<Item = &'a Function> {
-    let counted = |function: &&Function| function.is_instrumented() && (options.wanted)(function);
-    profile.functions.iter().filter(counted)
+fn functions<'a>(
+    profile: &'a Profile,
+    options: &'a Options,
+) -> impl Iterator<Item = (usize, &'a Function)> {
+    let counted = |(_, function): &(usize, &Function)| {
+        function.is_instrumented() && (options.wanted)(function)
+    };
+    profile.functions.iter().enumerate().filter(counted)
+}
+
+/// The remark on lines that are left out, if some are.
+fn lines_left_out(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 line is left out: whether it was executed is not known".to_owned()),
+        _ => Some(format!("{count} lines are left out: whether they were executed is not known")),
+    }
 }
 
 /// A name on one line.

@@ -9,8 +9,9 @@
 //! body                zstd of postcard of a [`Profile`]
 //! ```
 //!
-//! Version 2 ends before [`Profile::partial`], which it did not have; such files
-//! are read, and have none.
+//! Version 2 ends before [`Profile::partial`], version 3 before
+//! [`Profile::ended_by`], version 4 before [`Profile::inexact`], and version 5 before
+//! [`Profile::merged`], which they did not have; such files are read, and have none.
 //!
 //! Reading never trusts: [`read_profile`] gives a profile that was written, and
 //! that [`verify`](fn@verify) finds nothing wrong with, or an error, for any bytes. What
@@ -19,10 +20,9 @@
 
 pub mod verify;
 
-use std::io::Read as _;
-
 use crate::error::Error;
 use crate::model::Profile;
+use backtrail_foreign::packed::{pack, unpack_exactly};
 use verify::verify;
 
 /// The first bytes. The line end shows a file that was treated as text.
@@ -30,10 +30,10 @@ pub const MAGIC: [u8; 8] = *b"BTPROF\r\n";
 
 /// The version of the format, [`crate::model`] included: a test notices if that
 /// is encoded differently. Other versions are refused by name.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 6;
 
-/// The version before, without partial paths, which can be read, too.
-const WITHOUT_PARTIAL: u32 = 2;
+/// The oldest version that can be read.
+const OLDEST: u32 = 2;
 
 /// The extension of profile files.
 pub const EXTENSION: &str = "btprof";
@@ -54,7 +54,7 @@ pub fn write_profile(profile: &Profile) -> Result<Vec<u8>, Error> {
     if raw.len() as u64 > RAW_LIMIT {
         return Err(Error::Invalid { what: format!("it takes {} bytes", raw.len()) });
     }
-    let body = zstd::bulk::compress(&raw, LEVEL).expect("memory can always be compressed");
+    let body = pack(&raw, LEVEL);
     let mut behind = (body.len() as u64).to_le_bytes().to_vec();
     behind.extend_from_slice(&(raw.len() as u64).to_le_bytes());
     behind.extend_from_slice(&body);
@@ -77,7 +77,7 @@ pub fn read_profile(bytes: &[u8]) -> Result<Profile, Error> {
     let short = || truncated(HEADER as u64);
     let (version, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let version = u32::from_le_bytes(*version);
-    if ![VERSION, WITHOUT_PARTIAL].contains(&version) {
+    if !(OLDEST..=VERSION).contains(&version) {
         return Err(Error::Version { found: version, readable: VERSION });
     }
     let (checksum, behind) = rest.split_first_chunk::<32>().ok_or_else(short)?;
@@ -96,17 +96,10 @@ pub fn read_profile(bytes: &[u8]) -> Result<Profile, Error> {
     if raw > RAW_LIMIT {
         return Err(corrupt("it says that it is larger than profiles are"));
     }
-    let mut decoded = Vec::new();
-    zstd::stream::read::Decoder::with_buffer(body)
-        .and_then(|decoder| decoder.take(raw + 1).read_to_end(&mut decoded))
+    let mut decoded = unpack_exactly(body, raw)
         .map_err(|error| Error::Corrupt { what: format!("it cannot be decompressed: {error}") })?;
-    if decoded.len() as u64 != raw {
-        return Err(corrupt("it does not decompress to the length it says"));
-    }
-    if version == WITHOUT_PARTIAL {
-        // The length of an empty list.
-        decoded.push(0);
-    }
+    // Lists that it did not have: the length of an empty one.
+    decoded.extend((version..VERSION).map(|_| 0));
     let (profile, rest) = postcard::take_from_bytes::<Profile>(&decoded)
         .map_err(|error| Error::Corrupt { what: format!("its body cannot be read: {error}") })?;
     if !rest.is_empty() {

@@ -19,6 +19,8 @@
 //! | [`compare`] | what changed from one to another |
 //! | [`export`](mod@export) | other tools' formats |
 //! | [`derived`] | counts of edges, blocks and lines that follow from those of paths |
+//! | [`known`] | what is known where counts are not exact |
+//! | `evidence` | what follows from counts of other functions, there |
 
 #![forbid(unsafe_code)]
 
@@ -26,10 +28,12 @@ pub mod compare;
 pub mod decode;
 pub mod derived;
 mod error;
+mod evidence;
 pub mod export;
 pub mod file;
 pub mod frequency;
 pub mod function_graph;
+pub mod known;
 pub mod log_walk;
 pub mod merge;
 pub mod model;

@@ -1,18 +1,15 @@
 //! A profile from a log of blocks: the slow twin of counting.
 //!
-//! A log says which blocks a thread executed, in order, and nothing of calls
-//! and returns. Those are worked out from the blocks: a function's first block,
-//! to which no edge leads, begins an activation; any other block goes on with
-//! the innermost activation it can go on with, and those above it have ended.
-//! Paths are then what the graph of pieces says, without numbers.
+//! A log says which blocks a thread executed, in order, of which activation each is, and
+//! where activations ended; who reads it says so in [`Logged`]. Paths are then what the
+//! graph of pieces says, without numbers. Where counters count before a call, the log
+//! says that control came there; so nothing about calls has to be worked out.
 //!
-//! An activation whose last block leads out of the function has finished there,
-//! unless one above it ended in another way than by returning: then it was left
-//! on the way. What cannot be told from a log at all is whether an activation
-//! that is at its last block has still to return when code without probes ends
-//! the process there: it is taken to have returned. And of a forked process,
-//! what it inherited is not in its log: such blocks are counted as
-//! [`LogWalk::inherited`] and otherwise passed over.
+//! An activation that did not end is unfinished, whatever block it was in. What a forked
+//! process inherited began in its parent's log, which is walked up to there without
+//! counting ([`LogWalk::walk_before`]); what is under way then is inherited. Blocks of
+//! activations of which no log says that they began are counted as [`LogWalk::inherited`]
+//! and otherwise passed over.
 //!
 //! A log can say what the program cannot do: it was damaged, or is of another
 //! program. A path that comes out of it and that no counter has cannot be in the
@@ -21,12 +18,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use backtrail_abi::UnitId;
+use backtrail_analysis::calls::traits_of;
 use backtrail_graph::{Edge, Index};
-use backtrail_ir::{Block, Callee, Func, Function, Inst, Op, Sym, SymbolKind, Unit};
+use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 
 use crate::Error;
-use crate::decode::{Decoder, Tally};
-use crate::function_graph::{Joint, Leave, traits_of};
+use crate::decode::{Decoder, Origin, Tally};
+use crate::function_graph::{Joint, Leave};
 use crate::model::{End, Profile, Start};
 use crate::partial::PartialSum;
 use crate::path_plan::{DecodedPath, PathPlan};
@@ -47,22 +45,39 @@ pub struct LogWalk<'a> {
     pub inherited: u64,
 }
 
+/// What a thread did. Activations of a thread have numbers of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logged {
+    /// An activation executed a block; with its function's first it began.
+    Block(u64, (UnitId, Func), Block),
+    /// It ended.
+    Ended(u64),
+    /// It will not go on.
+    Left(u64),
+    /// It came to a call that does not return, may return twice, or is before a shared
+    /// return.
+    Comes(u64, Inst),
+    /// A call of it that may return twice returned.
+    Returned(u64, Inst),
+}
+
 /// An activation under way.
 struct Activation {
     /// The function's number.
     function: usize,
     block: Block,
     path: DecodedPath,
-    /// Blocks with a call that can return twice, in the order of execution.
-    twice: Vec<Block>,
+    /// The call that may return twice which it is in.
+    calling: Option<Inst>,
+    /// Whether it is counted as having ended.
+    has_ended: bool,
+    /// Whether a process inherited it, and it is in no count of that yet.
+    is_inherited: bool,
 }
 
-/// How an activation ended.
-#[derive(Clone, Copy, PartialEq)]
-enum Ended {
-    Returned,
-    Otherwise,
-}
+/// What was under way in a thread when it forked.
+#[derive(Default)]
+pub struct Before(BTreeMap<u64, Activation>);
 
 impl<'a> LogWalk<'a> {
     /// Walks logs of the program whose records `decoder` would decode.
@@ -81,7 +96,42 @@ impl<'a> LogWalk<'a> {
     /// Adds the log of one thread of the process under way.
     pub fn add_thread<E>(
         &mut self,
-        blocks: impl IntoIterator<Item = Result<(UnitId, Func, Block), E>>,
+        log: impl IntoIterator<Item = Result<Logged, E>>,
+    ) -> Result<(), E> {
+        self.add_thread_behind(Before::default(), &[], log)
+    }
+
+    /// Walks the log of a thread up to where it forked, and counts nothing.
+    pub fn walk_before<E>(
+        &mut self,
+        log: impl IntoIterator<Item = Result<Logged, E>>,
+    ) -> Result<Before, E> {
+        let mut unnumbered = vec![0; self.unnumbered.len()];
+        let mut partial = PartialSum::default();
+        let mut thread = Thread {
+            sources: &self.decoder.skeleton().sources,
+            by_function: &self.by_function,
+            numbers: &mut self.numbers,
+            unnumbered: &mut unnumbered,
+            partial: &mut partial,
+            tally: self.decoder.new_tally(),
+            live: BTreeMap::new(),
+            inherited: 0,
+        };
+        for logged in log {
+            thread.take(logged?);
+        }
+        Ok(Before(thread.live))
+    }
+
+    /// Adds the log of the thread that a forked process began with. `under_way` are the
+    /// activations on its stack; others may have been left for good, and are inherited
+    /// if they go on.
+    pub fn add_thread_behind<E>(
+        &mut self,
+        before: Before,
+        under_way: &[u64],
+        log: impl IntoIterator<Item = Result<Logged, E>>,
     ) -> Result<(), E> {
         let tally = self.tally.take().unwrap_or_else(|| self.decoder.new_tally());
         let mut thread = Thread {
@@ -91,23 +141,30 @@ impl<'a> LogWalk<'a> {
             unnumbered: &mut self.unnumbered,
             partial: &mut self.partial,
             tally,
-            stack: Vec::new(),
+            live: before.0,
             inherited: 0,
         };
-        for event in blocks {
-            let (unit, function, block) = event?;
-            thread.step(unit, function, block);
+        thread.live.retain(|_, activation| !activation.has_ended);
+        thread.live.values_mut().for_each(|activation| activation.is_inherited = true);
+        for &number in under_way {
+            thread.with(number, |_, _| {});
         }
-        thread.unwind_to(0);
+        for logged in log {
+            thread.take(logged?);
+        }
+        let left = std::mem::take(&mut thread.live);
+        left.into_values().for_each(|activation| thread.leave(activation));
         let Thread { tally, inherited, .. } = thread;
         self.tally = Some(tally);
         self.inherited += inherited;
         Ok(())
     }
 
-    /// Ends the process under way.
-    pub fn end_process(&mut self, incomplete: Option<String>) -> Result<(), Error> {
-        let tally = self.tally.take().unwrap_or_else(|| self.decoder.new_tally());
+    /// Ends the process under way, which began so.
+    pub fn end_process(&mut self, origin: Origin, incomplete: Option<String>) -> Result<(), Error> {
+        let mut tally = self.tally.take().unwrap_or_else(|| self.decoder.new_tally());
+        tally.origin = origin;
+        tally.inherited.get_or_insert_with(|| vec![0; self.unnumbered.len()]);
         let mut reasons: Vec<String> = incomplete.into_iter().collect();
         for (count, function) in
             self.unnumbered.iter_mut().zip(&self.decoder.skeleton().profile.functions)
@@ -125,9 +182,7 @@ impl<'a> LogWalk<'a> {
 
     /// The profile.
     pub fn finish(self) -> Result<Profile, Error> {
-        let mut profile = self.decoder.finish()?;
-        profile.partial = self.partial.into_paths();
-        Ok(profile)
+        self.decoder.finish_log(self.partial.into_paths())
     }
 }
 
@@ -138,7 +193,8 @@ struct Thread<'w, 'a> {
     unnumbered: &'w mut [u64],
     partial: &'w mut PartialSum,
     tally: Tally,
-    stack: Vec<Activation>,
+    /// Activations that have not ended, by number.
+    live: BTreeMap<u64, Activation>,
     inherited: u64,
 }
 
@@ -156,85 +212,140 @@ impl<'w, 'a> Thread<'w, 'a> {
         self.sources[function].plan()
     }
 
-    fn step(&mut self, unit: UnitId, function: Func, block: Block) {
-        // A copy that was discarded, or a function without paths.
-        let Some(&number) = self.by_function.get(&(unit, function)) else { return };
-        if self.plan(number).is_none() {
-            return;
+    fn take(&mut self, logged: Logged) {
+        match logged {
+            Logged::Block(activation, of, block) => {
+                // A copy that was discarded, or a function without paths.
+                let number = self.by_function.get(&of).copied();
+                if let Some(function) = number.filter(|it| self.plan(*it).is_some()) {
+                    self.step(activation, function, block);
+                }
+            }
+            Logged::Ended(activation) => {
+                if let Some(mut activation) = self.live.remove(&activation) {
+                    self.count_inherited(&mut activation);
+                    self.end(activation);
+                }
+            }
+            Logged::Left(activation) => {
+                if let Some(activation) = self.live.remove(&activation) {
+                    self.leave(activation);
+                }
+            }
+            Logged::Comes(activation, call) => self.with(activation, |thread, activation| {
+                thread.come(activation, call);
+            }),
+            Logged::Returned(activation, call) => self.with(activation, |thread, activation| {
+                thread.call_returned(activation, call);
+            }),
         }
-        if block.position() == 0 {
-            self.pop_returned(number);
-            *self.tally.entries[number].get_or_insert(0) += 1;
-            let path = DecodedPath { starts: Start::Entry, ends: End::Exit, blocks: vec![0] };
-            self.stack.push(Activation { function: number, block, path, twice: Vec::new() });
-            return;
-        }
-        let can_go_on = |activation: &Activation| {
-            let blocks = &self.body(number).blocks;
-            activation.function == number
-                && (blocks[activation.block].successors.contains(&block)
-                    || activation.twice.iter().any(|it| blocks[*it].successors.contains(&block)))
-        };
-        let Some(depth) = self.stack.iter().rposition(can_go_on) else {
-            self.inherited += 1;
-            return;
-        };
-        let above = self.unwind_to(depth + 1);
-        let mut activation = self.stack.pop().expect("it was found");
-        let body = self.body(number);
-        let is_successor = |it: &Block| body.blocks[*it].successors.contains(&block);
-        // What was called did not return: if this block may also follow a call
-        // that returns twice, it does.
-        let jumped = above == Some(Ended::Otherwise)
-            && !body.blocks[block].landing_pad
-            && activation.twice.iter().any(is_successor);
-        if jumped || !is_successor(&activation.block) {
-            // A second return: the path in between is left on the way.
-            self.leave_path(&activation);
-            let from = activation.twice.iter().rev().copied().find(is_successor);
-            let from = from.unwrap_or(activation.block);
-            activation.block = from;
-            let blocks = vec![from.position() as u32];
-            activation.path = DecodedPath { starts: Start::ReturnTwice, ends: End::Exit, blocks };
-            self.tally.returns[number] += 1;
-            // That was the block's last such call: what is behind it is done.
-            let call = last_twice(self.unit(number), body, from);
-            let behind = body.blocks[from].insts().filter(|inst| Some(*inst) > call);
-            self.finish(&mut activation, behind);
-        } else {
-            let all = body.blocks[activation.block].insts();
-            self.finish(&mut activation, all);
-        }
-        self.cross(&mut activation, block);
-        activation.block = block;
-        self.stack.push(activation);
     }
 
-    /// Ends the paths that end at these instructions of the activation's block;
-    /// all calls among them have returned.
-    fn finish(&mut self, activation: &mut Activation, insts: impl Iterator<Item = Inst>) {
-        let unit = self.unit(activation.function);
+    fn with(&mut self, number: u64, what: impl FnOnce(&mut Self, &mut Activation)) {
+        if let Some(mut activation) = self.live.remove(&number) {
+            self.count_inherited(&mut activation);
+            what(self, &mut activation);
+            self.live.insert(number, activation);
+        }
+    }
+
+    /// An activation goes on that may be inherited.
+    fn count_inherited(&mut self, activation: &mut Activation) {
+        if std::mem::take(&mut activation.is_inherited) {
+            let count = self.sources.len();
+            let inherited = self.tally.inherited.get_or_insert_with(|| vec![0; count]);
+            inherited[activation.function] += 1;
+        }
+    }
+
+    fn step(&mut self, number: u64, function: usize, block: Block) {
+        if block.position() == 0 {
+            *self.tally.entries[function].get_or_insert(0) += 1;
+            let path = path_from(Start::Entry, block);
+            let (calling, has_ended, is_inherited) = (None, false, false);
+            let activation = Activation { function, block, path, calling, has_ended, is_inherited };
+            self.live.insert(number, activation);
+            return;
+        }
+        // Of a log that was damaged, it may be of another function.
+        if self.live.get(&number).is_none_or(|activation| activation.function != function) {
+            self.inherited += 1;
+            return;
+        }
+        self.with(number, |thread, activation| {
+            let body = thread.body(function);
+            let last = body.blocks[activation.block].terminator();
+            if matches!(body.insts[last].op, Op::IndirectJump) {
+                let new = path_from(Start::CutWithin, activation.block);
+                thread.end_path(activation, End::CutWithin, new);
+            }
+            thread.cross(activation, block);
+            activation.block = block;
+        });
+    }
+
+    /// Control comes to a call before which paths may end.
+    fn come(&mut self, activation: &mut Activation, call: Inst) {
+        let plan = self.plan(activation.function);
         let body = self.body(activation.function);
-        let number = activation.block.position() as u32;
-        for inst in insts {
-            let next = match &body.insts[inst].op {
-                Op::Call(call) if traits_of(unit, call).returns_twice => {
-                    if !activation.twice.contains(&activation.block) {
-                        activation.twice.push(activation.block);
-                    }
-                    self.tally.returns[activation.function] += 1;
-                    Start::ReturnTwice
-                }
-                Op::IndirectJump => Start::CutWithin,
-                _ => continue,
-            };
-            let new = DecodedPath { starts: next, ends: End::Exit, blocks: vec![number] };
+        let unit = self.unit(activation.function);
+        // Of a log that was damaged, it may be of another function.
+        let data = body.insts.get(call).and_then(|data| data.op.call());
+        let is_twice = data.is_some_and(|data| traits_of(unit, data).returns_twice);
+        if self.leave_of(activation) == Some(Leave::Call(call)) {
+            self.end_path(activation, End::Call, path_from(Start::Entry, activation.block));
+            activation.has_ended = true;
+        } else if let Some((next, tail)) = plan.and_then(|it| it.tail_call_of(activation.block))
+            && tail == call
+        {
+            // What it calls may use its frame: it is counted as having returned.
+            self.cross(activation, next);
+            self.end_path(activation, End::Exit, path_from(Start::Entry, next));
+            activation.has_ended = true;
+        } else if is_twice {
+            let new = path_from(Start::ReturnTwice, activation.block);
             self.end_path(activation, End::CutWithin, new);
+            activation.calling = Some(call);
+        }
+    }
+
+    /// A call that may return twice returned: the first time, if the activation is in it.
+    fn call_returned(&mut self, activation: &mut Activation, call: Inst) {
+        self.tally.returns[activation.function] += 1;
+        if activation.calling.take() != Some(call) {
+            // The path in between is left on the way.
+            self.leave_path(activation);
+            let inst = call.position() as u32;
+            let blocks = self.body(activation.function).blocks.iter();
+            let mut of_call = blocks.filter(|(_, data)| (data.first..data.end).contains(&inst));
+            activation.block = of_call.next().map_or(activation.block, |(block, _)| block);
+            activation.path = path_from(Start::ReturnTwice, activation.block);
+        }
+    }
+
+    /// An activation ended.
+    fn end(&mut self, mut activation: Activation) {
+        if let Some(Leave::Function(_)) = self.leave_of(&activation) {
+            let new = path_from(Start::Entry, activation.block);
+            self.end_path(&mut activation, End::Exit, new);
+        } else if !activation.has_ended {
+            self.unnumbered[activation.function] += 1;
+        }
+    }
+
+    /// An activation will not go on.
+    fn leave(&mut self, activation: Activation) {
+        // One that was left before a fork is not of the child.
+        if !activation.has_ended && !activation.is_inherited {
+            self.leave_path(&activation);
         }
     }
 
     /// Goes over the edge to `block`.
     fn cross(&mut self, activation: &mut Activation, block: Block) {
+        if activation.has_ended {
+            return;
+        }
         let Some(plan) = self.plan(activation.function) else { return };
         let graph = plan.graph();
         let joins = |edge: &Edge| {
@@ -256,6 +367,9 @@ impl<'w, 'a> Thread<'w, 'a> {
     }
 
     fn end_path(&mut self, activation: &mut Activation, ends: End, new: DecodedPath) {
+        if activation.has_ended {
+            return;
+        }
         let mut path = std::mem::replace(&mut activation.path, new);
         path.ends = ends;
         let known = self.numbers[activation.function].get(&path).copied();
@@ -278,37 +392,8 @@ impl<'w, 'a> Thread<'w, 'a> {
         self.partial.add_one(activation.function as u32, *starts, blocks.clone());
     }
 
-    /// Ends the innermost activations that have returned before `callee` was
-    /// called: nothing in their last block can call it.
-    fn pop_returned(&mut self, callee: usize) {
-        while let Some(top) = self.stack.last() {
-            let body = self.body(top.function);
-            let unit = self.unit(top.function);
-            let data = &body.blocks[top.block];
-            let Some(Leave::Function(_)) = self.leave(top) else { return };
-            let name = &self.unit(callee).symbols[self.body(callee).symbol].name;
-            // What runs before it has returned.
-            let is_main = name == "main";
-            let may_call = |inst: Inst| match body.insts[inst].op.call() {
-                None => false,
-                Some(call) => match call.callee {
-                    Callee::Intrinsic(_) => false,
-                    Callee::Indirect | Callee::Asm => true,
-                    Callee::Direct(symbol) => {
-                        is_unknown(unit, symbol) || unit.symbols[symbol].name == *name
-                    }
-                },
-            };
-            if !is_main && data.insts().any(may_call) {
-                return;
-            }
-            let depth = self.stack.len() - 1;
-            self.unwind_to(depth);
-        }
-    }
-
     /// How an activation leaves the function at its block, if it does.
-    fn leave(&self, activation: &Activation) -> Option<Leave> {
+    fn leave_of(&self, activation: &Activation) -> Option<Leave> {
         let graph = self.plan(activation.function)?.graph();
         // The pieces of a block are next to each other.
         let pieces = graph.pieces.values().as_slice();
@@ -316,110 +401,9 @@ impl<'w, 'a> Thread<'w, 'a> {
         let mut own = pieces[at..].iter().take_while(|piece| piece.block == activation.block);
         own.find_map(|piece| piece.leave)
     }
-
-    /// Ends all activations from `depth` on; tells how the outermost ended.
-    fn unwind_to(&mut self, depth: usize) -> Option<Ended> {
-        let mut above: Option<(usize, Ended)> = None;
-        while self.stack.len() > depth {
-            let mut activation = self.stack.pop().expect("it is longer than that");
-            let tail_called = self.take_tail_call(&mut activation, above);
-            let leave = self.leave(&activation);
-            let is_left = match (leave, above) {
-                // Nothing gets there: a call before it did not return.
-                (Some(Leave::Function(inst)), _) if self.is_unreachable(&activation, inst) => false,
-                (_, None | Some((_, Ended::Returned))) => true,
-                _ if tail_called => true,
-                // Above is what was called, and does not return or has taken
-                // the frame over.
-                (
-                    Some(Leave::Call(inst) | Leave::Function(inst)),
-                    Some((callee, Ended::Otherwise)),
-                ) => self.calls(&activation, inst, callee),
-                (_, Some((_, Ended::Otherwise))) => false,
-            };
-            let mut ended = Ended::Otherwise;
-            if let (Some(leave), true) = (leave, is_left) {
-                let body = self.body(activation.function);
-                let (Leave::Function(at) | Leave::Call(at)) = leave;
-                let insts = body.blocks[activation.block].insts();
-                self.finish(&mut activation, insts.take_while(|inst| *inst < at));
-                let ends = match leave {
-                    Leave::Function(inst) => {
-                        match body.insts[inst].op {
-                            Op::Resume | Op::Unreachable => {}
-                            // As what it called did.
-                            Op::Call(_) => {
-                                ended = above.map_or(Ended::Returned, |(_, ended)| ended);
-                            }
-                            _ if tail_called => {}
-                            _ => ended = Ended::Returned,
-                        }
-                        End::Exit
-                    }
-                    Leave::Call(_) => End::Call,
-                };
-                let new = DecodedPath { starts: Start::Entry, ends: End::Exit, blocks: vec![0] };
-                self.end_path(&mut activation, ends, new);
-            } else {
-                self.leave_path(&activation);
-            }
-            above = Some((activation.function, ended));
-        }
-        above.map(|(_, ended)| ended)
-    }
-
-    /// If what an activation called in tail position has not returned, the
-    /// activation ended with that call: it is taken to its return. Tells whether
-    /// that is so.
-    fn take_tail_call(
-        &mut self,
-        activation: &mut Activation,
-        above: Option<(usize, Ended)>,
-    ) -> bool {
-        let Some((callee, Ended::Otherwise)) = above else { return false };
-        let plan = self.plan(activation.function);
-        let Some((next, call)) = plan.and_then(|plan| plan.tail_call_of(activation.block)) else {
-            return false;
-        };
-        if !self.calls(activation, call, callee) {
-            return false;
-        }
-        let all = self.body(activation.function).blocks[activation.block].insts();
-        self.finish(activation, all);
-        self.cross(activation, next);
-        activation.block = next;
-        true
-    }
-
-    fn is_unreachable(&self, activation: &Activation, inst: Inst) -> bool {
-        matches!(self.body(activation.function).insts[inst].op, Op::Unreachable)
-    }
-
-    fn calls(&self, activation: &Activation, inst: Inst, callee: usize) -> bool {
-        let unit = self.unit(activation.function);
-        let call = self.body(activation.function).insts[inst].op.call();
-        match call.map(|call| &call.callee) {
-            Some(Callee::Direct(symbol)) => {
-                let callee = &self.unit(callee).symbols[self.body(callee).symbol].name;
-                unit.symbols[*symbol].name == *callee || is_unknown(unit, *symbol)
-            }
-            Some(Callee::Indirect | Callee::Asm) => true,
-            Some(Callee::Intrinsic(_)) | None => false,
-        }
-    }
 }
 
-/// Whether a called symbol may be something else than a function of the
-/// program's by that name.
-fn is_unknown(unit: &Unit, symbol: Sym) -> bool {
-    !matches!(unit.symbols[symbol].kind, SymbolKind::Function(_))
-}
-
-/// The last call of a block that can return twice.
-fn last_twice(unit: &Unit, body: &Function, block: Block) -> Option<Inst> {
-    let is_twice = |inst: &Inst| {
-        let call = body.insts[*inst].op.call();
-        call.is_some_and(|call| traits_of(unit, call).returns_twice)
-    };
-    body.blocks[block].insts().rev().find(is_twice)
+/// A path that begins so in a block.
+fn path_from(starts: Start, block: Block) -> DecodedPath {
+    DecodedPath { starts, ends: End::Exit, blocks: vec![block.position() as u32] }
 }

@@ -34,10 +34,23 @@ pub fn merge(mut sum: Profile, other: &Profile) -> Result<Profile, Error> {
     sum.incomplete.extend_from_slice(&other.incomplete);
     sum.incomplete.sort();
     sum.incomplete.dedup();
+    sum.inexact = crate::known::add_inexact(&sum, other);
+    sum.merged.extend_from_slice(&other.merged);
+    sum.merged.sort();
+    sum.merged.dedup();
     for (function, other) in sum.functions.iter_mut().zip(&other.functions) {
         add_function(function, other)?;
     }
     crate::partial::add_partial(&mut sum, other)?;
+    for &(signal, runs) in &other.ended_by {
+        match sum.ended_by.binary_search_by_key(&signal, |it| it.0) {
+            Ok(at) => {
+                let all = &mut sum.ended_by[at].1;
+                *all = all.checked_add(runs).ok_or_else(|| overflow(&name))?;
+            }
+            Err(at) => sum.ended_by.insert(at, (signal, runs)),
+        }
+    }
     // Sums over functions have to fit, too.
     verify(&sum)?;
     Ok(sum)

@@ -12,9 +12,12 @@
 //! - `entries + inherited` = paths that end at [`End::Exit`] or [`End::Call`]
 //!   `+ unfinished`.
 //! - Partial paths are what is known beside `unfinished`, and in no other count.
+//! - Where counts of edges are exact, what has none did not happen. Elsewhere
+//!   [`Inexact`] says what did all the same, and of what that is not known.
 //! - Counts saturate nowhere: they are 64 bits wide, and a sum that does not fit
 //!   is an error.
 
+use backtrail_plan::merged::Merged;
 use serde::{Deserialize, Serialize};
 
 /// What was counted in one or several runs of a program.
@@ -40,6 +43,41 @@ pub struct Profile {
     /// What is known of paths that were left unfinished: by function, start and
     /// blocks, each once. A log knows them, counters do not.
     pub partial: Vec<PartialPath>,
+    /// Which signals ended runs, each with how many: what was counted is what they did up
+    /// to there. Of runs that were not seen to end (folders of records) nothing is said.
+    pub ended_by: Vec<(i32, u64)>,
+    /// What is known of functions whose counts of edges are not exact, by function. Of one
+    /// that is not here, nothing is: what has no count may have happened.
+    pub inexact: Vec<Inexact>,
+    /// Of results that were put together from several runs, how far those were compared:
+    /// each once, in order.
+    pub merged: Vec<Merged>,
+}
+
+impl Profile {
+    /// What is known of a function whose counts of edges are not exact.
+    pub fn inexact(&self, function: usize) -> Option<&Inexact> {
+        let found = self.inexact.binary_search_by_key(&function, |it| it.function as usize);
+        found.ok().map(|place| &self.inexact[place])
+    }
+}
+
+/// What is known of a function beside its counts. What is not listed and has no count did
+/// not happen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inexact {
+    /// The function's place in the profile.
+    pub function: u32,
+    /// Whether no more activations were inherited, and are unfinished, than it says.
+    pub activations_exact: bool,
+    /// Blocks that were begun though no path counts them, in order.
+    pub ran: Vec<Begun>,
+    /// Edges that were taken likewise, by their place in [`Function::edges`].
+    pub ran_edges: Vec<u32>,
+    /// Blocks that no path counts and that may have been executed, in order.
+    pub unknown: Vec<u32>,
+    /// Edges that no path counts and that may have been taken.
+    pub unknown_edges: Vec<u32>,
 }
 
 /// A path that was under way when its activation ended or was jumped back into.
@@ -61,6 +99,16 @@ impl PartialPath {
     pub fn key(&self) -> (u32, Start, &[u32]) {
         (self.function, self.starts, &self.blocks)
     }
+}
+
+/// A block that was begun at least once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Begun {
+    /// The block.
+    pub block: u32,
+    /// How many of its [positions](Block::locations) were certainly come to, from the
+    /// first: what it calls may not have returned.
+    pub positions: u32,
 }
 
 /// A source position and how it got into its function by inlining.

@@ -31,9 +31,9 @@
 //! let mut copies = CopyDecoder::new(Decoder::new(name, build_id, &modules_with_layouts));
 //! for copy in … {
 //!     let number = copies.add_copy(&[(id, &layout), …]);     // one per module, the copy's own
-//!     for process in … { copies.add_process(number, &counters, incomplete)?; }
+//!     for process in … { copies.add_process(number, forked_by, &counters, origin, incomplete)?; }
 //! }
-//! let profile = copies.finish()?;                            // or Error::Diverged
+//! let (profile, entries) = copies.finish()?;                 // or Error::Diverged
 //! ```
 //! `Run::of(&profile)` and `Cost::of(&program, &partition, &run)` say what a
 //! plan costs on a run, without running it, and `Bound::new(&program, &run)` what
@@ -47,7 +47,9 @@
 //!   too long is counted whole in one copy.
 //! - Entries, and returns from calls that can return twice, are counted by one
 //!   of the copies that have part of a function: they are the same in all, and
-//!   each would pay for them. That runs agree is seen on the paths they share.
+//!   each would pay for them. That runs agree is seen on the paths they share, and
+//!   by the order in which they entered functions ([`backtrail_plan::order`]), which
+//!   all note alike.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,7 +74,7 @@ pub mod published;
 pub mod search;
 pub mod split;
 
-use crate::unit_plan::{Choice, Share, UnitMeaning, UnitPaths, plan_shares};
+use crate::unit_plan::{Choice, Order, Share, UnitMeaning, UnitPaths, plan_shares};
 use assignment::assign_by_size;
 use interest::{Interest, LabelCount, Placing, Selection};
 pub use program::{CountedFunction, ProgramPaths};
@@ -244,7 +246,9 @@ pub fn plan_copy(
 ) -> Vec<(UnitPlan, UnitMeaning)> {
     let paths: Vec<UnitPaths<'_>> =
         units.iter().map(|(id, unit)| UnitPaths::new(*id, unit, choice)).collect();
-    plan_shares(&paths, choice, &|unit, function| partition.share(units[unit].0, function, copy))
+    let order = if partition.copies() > 1 { Order::Told } else { Order::Untold };
+    let share = |unit: usize, function| partition.share(units[unit].0, function, copy);
+    plan_shares(&paths, choice, order, &share)
 }
 
 /// Each function whole in the copy given for it.

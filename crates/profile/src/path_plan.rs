@@ -19,6 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use backtrail_analysis::calls::call_before_shared_return;
 use backtrail_graph::path_cuts::compute_cuts;
 use backtrail_graph::path_dag::{DagEdge, DagNode};
 use backtrail_graph::{
@@ -28,7 +29,7 @@ use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
 
 use crate::frequency::guess_frequencies;
-use crate::function_graph::{Begin, FunctionGraph, Joint, Leave, Piece, call_before_shared_return};
+use crate::function_graph::{Begin, FunctionGraph, Joint, Leave, Piece};
 use crate::model::{End, Start};
 use crate::partition::interest::Interest;
 

@@ -8,9 +8,10 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
 use backtrail_abi::UnitId;
+use backtrail_analysis::calls::is_call;
 use backtrail_graph::Index;
-use backtrail_ir::program::Program;
-use backtrail_ir::{Func, Loc, Op, Unit};
+use backtrail_ir::program::{Object, Program, Surroundings};
+use backtrail_ir::{Block as IrBlock, Func, Inst, Loc, Op, Unit};
 use backtrail_plan::counters::Layout;
 
 use crate::model::{Block, Decision, Edge, Function, Instrumented, Location, PathTotal, Profile};
@@ -25,11 +26,14 @@ pub struct Module<'a> {
     pub layout: Layout,
     /// The program models of its units, in link order.
     pub units: Vec<(UnitId, &'a Unit)>,
+    /// What else was linked into it.
+    pub surroundings: Surroundings,
 }
 
 /// Where a function of the profile comes from.
 pub(crate) struct Source<'a> {
     pub(crate) unit_id: UnitId,
+    pub(crate) object: Object,
     pub(crate) unit: &'a Unit,
     pub(crate) function: Func,
     /// Where its counters are: the module, bytes into the area, what they mean.
@@ -48,10 +52,57 @@ impl Source<'_> {
     }
 }
 
+impl Source<'_> {
+    /// How many positions of a block ([`Block::locations`]) are come to up to an
+    /// instruction in it.
+    pub(crate) fn positions_up_to(&self, block: IrBlock, last: Inst) -> u32 {
+        let body = &self.unit.functions[self.function];
+        let (mut count, mut before) = (0, None);
+        for inst in body.blocks[block].insts().take_while(|inst| *inst <= last) {
+            let Some(location) = body.insts[inst].location else { continue };
+            if self.unit.locations[location].line == 0 {
+                continue;
+            }
+            if !before.is_some_and(|before| is_same_place(self.unit, before, location)) {
+                count += 1;
+            }
+            before = Some(location);
+        }
+        count
+    }
+
+    /// How many positions of a block are come to if it is begun: up to the first call,
+    /// which need not return.
+    pub(crate) fn positions_begun(&self, block: IrBlock) -> u32 {
+        let body = &self.unit.functions[self.function];
+        let insts = body.blocks[block].insts();
+        let mut calls = insts.filter(|&inst| is_call(&body.insts[inst].op));
+        let last = calls.next().unwrap_or_else(|| body.blocks[block].terminator());
+        self.positions_up_to(block, last)
+    }
+}
+
+/// Whether two positions of a unit are one of a profile.
+fn is_same_place(unit: &Unit, left: Loc, right: Loc) -> bool {
+    let (mut left, mut right) = (Some(left), Some(right));
+    while left != right {
+        let (Some(a), Some(b)) = (left, right) else { return false };
+        let (a, b) = (&unit.locations[a], &unit.locations[b]);
+        let is_same = (a.file, a.line, a.column, &a.scope, a.scope_line)
+            == (b.file, b.line, b.column, &b.scope, b.scope_line);
+        if !is_same {
+            return false;
+        }
+        (left, right) = (a.inlined_at, b.inlined_at);
+    }
+    true
+}
+
 /// A profile without counts, and where each of its functions comes from.
 pub(crate) struct Skeleton<'a> {
     pub(crate) profile: Profile,
     pub(crate) sources: Vec<Source<'a>>,
+    pub(crate) program: Program<'a>,
 }
 
 impl<'a> Skeleton<'a> {
@@ -61,11 +112,14 @@ impl<'a> Skeleton<'a> {
         let mut functions = Vec::new();
         let mut sources = Vec::new();
         let mut identity = blake3::Hasher::new();
+        let units = |module: &Module<'a>| module.units.iter().map(|(_, unit)| *unit).collect();
+        let joined = modules.iter().map(|module| (units(module), &module.surroundings));
+        let joined: Program<'a> = Program::linked(joined);
+        let objects: Vec<Object> = joined.units().map(|(object, _)| object).collect();
+        let mut objects = objects.into_iter();
         for (number, module) in modules.iter().enumerate() {
             identity.update(&module.id);
-            let joined = Program::of_units(module.units.iter().map(|(_, unit)| *unit));
-            let objects = joined.units().map(|(object, _)| object);
-            for (object, (unit_id, unit)) in objects.zip(&module.units) {
+            for ((unit_id, unit), object) in module.units.iter().zip(objects.by_ref()) {
                 let counters = module.layout.units.iter().find(|it| it.unit == unit_id.0);
                 let meaning = counters.and_then(|it| UnitMeaning::from_bytes(&it.meaning));
                 let meaning = meaning.unwrap_or_default();
@@ -80,6 +134,7 @@ impl<'a> Skeleton<'a> {
                     let position = function.position() as u32;
                     let source = Source {
                         unit_id: *unit_id,
+                        object,
                         unit,
                         function,
                         counters: by_function
@@ -107,7 +162,7 @@ impl<'a> Skeleton<'a> {
             functions,
             ..Profile::default()
         };
-        Self { profile, sources }
+        Self { profile, sources, program: joined }
     }
 }
 

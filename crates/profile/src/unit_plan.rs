@@ -6,8 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use backtrail_analysis::CallTargets;
+use backtrail_analysis::calls::direct_callees;
 use backtrail_graph::{Index, IndexMap};
-use backtrail_ir::{Callee, Func, Inst, Linkage, Sym, SymbolKind, Unit, Value, Visibility};
+use backtrail_ir::program::{Object, Program, Surroundings};
+use backtrail_ir::{Func, Inst, Linkage, Unit, Visibility};
+use backtrail_plan::order::{Turn, Turns};
 use backtrail_plan::{Action, FunctionPlan, LeftOut, Place, Probe, UnitPlan, block_log};
 use serde::{Deserialize, Serialize};
 
@@ -99,11 +103,8 @@ pub struct Choice<'a> {
     pub limit: u64,
     /// How often edges were taken in an earlier run of the same program.
     pub weights: Option<&'a Weights>,
-    /// Whether the module is an executable: nothing outside calls what it does
-    /// not export, and nothing replaces its functions.
-    pub is_executable: bool,
-    /// Symbols that code without probes refers to; `None` if that is not known.
-    pub referred_to: Option<&'a BTreeSet<String>>,
+    /// What else was linked into the module; `None` if that is not known.
+    pub surroundings: Option<&'a Surroundings>,
 }
 
 /// The paths of one function, and how often its edges are taken.
@@ -138,6 +139,15 @@ pub struct Share<'a> {
     pub entries: bool,
 }
 
+/// Whether functions say in which order they are entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// They do, also those of which nothing is counted.
+    Told,
+    /// They do not.
+    Untold,
+}
+
 impl Share<'_> {
     /// All there is.
     pub const ALL: Share<'static> = Share { interest: &Interest::Whole, entries: true };
@@ -146,12 +156,10 @@ impl Share<'_> {
 impl<'a> UnitPaths<'a> {
     /// Finds the paths that are asked for.
     pub fn new(id: [u8; 16], unit: &'a Unit, choice: &Choice<'_>) -> Self {
-        let resolving = called_by_resolvers(unit);
         let why_not = |function: Func| {
             let name = &unit.symbols[unit.functions[function].symbol].name;
             block_log::left_out(unit, function)
                 .or_else(|| (!(choice.wants)(name)).then_some(LeftOut::NotChosen))
-                .or_else(|| resolving.contains(&function).then_some(LeftOut::IFuncResolver))
         };
         let paths = |function: Func| {
             if let Some(why) = why_not(function) {
@@ -177,7 +185,7 @@ pub fn plan_module(
 ) -> Vec<(UnitPlan, UnitMeaning)> {
     let paths: Vec<UnitPaths<'_>> =
         units.iter().map(|(id, unit)| UnitPaths::new(*id, unit, choice)).collect();
-    plan_shares(&paths, choice, &|_, _| Some(Share::ALL))
+    plan_shares(&paths, choice, Order::Untold, &|_, _| Some(Share::ALL))
 }
 
 /// The same for a variant that counts of each function, by unit and number, the
@@ -185,29 +193,32 @@ pub fn plan_module(
 pub fn plan_shares<'s>(
     units: &[UnitPaths<'_>],
     choice: &Choice<'_>,
+    order: Order,
     share: &dyn Fn(usize, Func) -> Option<Share<'s>>,
 ) -> Vec<(UnitPlan, UnitMeaning)> {
-    let mut addressed = BTreeSet::new();
-    for unit in units {
-        let taken = addressed_symbols(unit);
-        addressed.extend(taken.iter().map(|&symbol| unit.unit.symbols[symbol].name.clone()));
-    }
-    let outside = if choice.is_executable { choice.referred_to.cloned() } else { None };
-    let entered = EnteredFromOutside { addressed, outside };
-    let of_unit = |(number, unit)| plan_unit(unit, &entered, &|function| share(number, function));
+    let entered: Vec<BTreeSet<Func>> = entered_from_outside(units, choice);
+    let turns = match order {
+        Order::Told => told_in_order(units, choice).into_iter().map(Some).collect(),
+        Order::Untold => vec![None; units.len()],
+    };
+    let of_unit = |(number, unit): (usize, &UnitPaths<'_>)| {
+        let is_entered = |function: Func| entered[number].contains(&function);
+        let turns = turns[number].as_ref();
+        plan_unit(unit, &is_entered, turns, &|function| share(number, function))
+    };
     units.iter().enumerate().map(of_unit).collect()
 }
 
 fn plan_unit<'s>(
     paths: &UnitPaths<'_>,
-    entered: &EnteredFromOutside,
+    is_entered: &dyn Fn(Func) -> bool,
+    turns: Option<&BTreeMap<Func, Turn>>,
     share: &dyn Fn(Func) -> Option<Share<'s>>,
 ) -> (UnitPlan, UnitMeaning) {
     let unit = paths.unit;
     let blocks = unit.functions.values().map(|data| data.blocks.len() as u32).sum();
     let mut plan = UnitPlan { unit: paths.id, blocks, ..UnitPlan::default() };
     let mut meaning = UnitMeaning::default();
-    let addressed = addressed_symbols(paths);
     for (function, data) in unit.functions.iter() {
         let its_paths = match &paths.functions[function] {
             Ok(paths) => paths,
@@ -219,8 +230,11 @@ fn plan_unit<'s>(
         };
         let mut probes = Vec::new();
         // Also where nothing is counted: what it calls relies on it.
-        if entered.may_enter(unit, data.symbol, &addressed) {
+        if is_entered(function) {
             probes.push(Probe { at: Place::Entry, action: Action::Enter });
+        }
+        if let Some(&turn) = turns.and_then(|turns| turns.get(&function)) {
+            probes.push(Probe { at: Place::Entry, action: Action::Order(turn) });
         }
         if let Some(share) = share(function) {
             let its_meaning = plan_function(unit, function, its_paths, share, plan.counters);
@@ -271,89 +285,55 @@ fn plan_function(
     (probes, FunctionMeaning { function, entries, returns, first, paths, cuts, part })
 }
 
-/// Which functions code without probes may call: those that something refers to
-/// other than by calling it, and those that are known outside.
-struct EnteredFromOutside {
-    /// Names of other units' symbols whose address is taken somewhere.
-    addressed: BTreeSet<String>,
-    /// Names that are referred to from outside, if that is known.
-    outside: Option<BTreeSet<String>>,
+/// What the functions of each unit do as they are entered.
+fn told_in_order(units: &[UnitPaths<'_>], choice: &Choice<'_>) -> Vec<BTreeMap<Func, Turn>> {
+    let all: Vec<&Unit> = units.iter().map(|unit| unit.unit).collect();
+    let unknown = Surroundings::default();
+    let program = Program::linked([(all, choice.surroundings.unwrap_or(&unknown))]);
+    let turns = match choice.surroundings {
+        Some(_) => Turns::new(&program, &CallTargets::new(&program)),
+        None => Turns::default(),
+    };
+    let of_unit = |((object, _), unit): ((Object, &Unit), &UnitPaths<'_>)| {
+        let functions = unit.unit.functions.indices();
+        functions.map(|function| (function, turns.of(unit.id, (object, function)))).collect()
+    };
+    program.units().zip(units).map(of_unit).collect()
 }
 
-impl EnteredFromOutside {
-    fn may_enter(&self, unit: &Unit, symbol: Sym, addressed: &BTreeSet<Sym>) -> bool {
-        let data = &unit.symbols[symbol];
-        if data.linkage == Linkage::Internal {
-            return addressed.contains(&symbol);
-        }
-        if self.addressed.contains(&data.name) {
-            return true;
-        }
-        match &self.outside {
-            Some(outside) => outside.contains(&data.name) || data.name == "main",
-            // Of a library only what is hidden is not entered from outside.
-            None => data.visibility != Visibility::Hidden,
-        }
+/// Which functions of each unit code without probes may call: those that are entered from
+/// outside, and those that functions without probes call.
+fn entered_from_outside(units: &[UnitPaths<'_>], choice: &Choice<'_>) -> Vec<BTreeSet<Func>> {
+    let unknown = Surroundings::default();
+    let surroundings = choice.surroundings.unwrap_or(&unknown);
+    let all: Vec<&Unit> = units.iter().map(|unit| unit.unit).collect();
+    let program = Program::linked([(all, surroundings)]);
+    let targets = CallTargets::new(&program);
+    let mut entered = targets.entered_from_outside();
+    if choice.surroundings.is_none() {
+        let is_visible = |&(object, function): &(Object, Func)| {
+            let unit = program.unit(object).expect("bodies are of units");
+            let symbol = &unit.symbols[unit.functions[function].symbol];
+            (symbol.linkage, symbol.visibility) != (Linkage::Internal, Visibility::Default)
+        };
+        let bodies = targets.bodies().iter();
+        entered.extend(bodies.filter(|(_, place)| is_visible(place)).map(|(body, _)| body));
     }
-}
-
-/// Symbols that a unit refers to in another way than by calling them, or that
-/// functions without probes call.
-fn addressed_symbols(paths: &UnitPaths<'_>) -> BTreeSet<Sym> {
-    let unit = paths.unit;
-    let mut found = BTreeSet::new();
-    for (function, data) in unit.functions.iter() {
-        let why = paths.functions[function].as_ref().err();
-        if why == Some(&LeftOut::AvailableExternally) {
-            continue;
-        }
-        for operand in &data.operands {
-            match operand {
-                Value::Symbol(symbol, _) => found.extend([*symbol]),
-                Value::Expr(symbols) => found.extend(symbols),
-                _ => {}
+    let objects: Vec<Object> = program.units().map(|(object, _)| object).collect();
+    for (unit, &object) in units.iter().zip(&objects) {
+        for (function, paths) in unit.functions.iter() {
+            if paths.as_ref().is_err_and(|why| *why != LeftOut::AvailableExternally) {
+                let callees = direct_callees(unit.unit, function);
+                entered.extend(callees.filter_map(|it| targets.body_of_symbol(object, it)));
             }
         }
-        if why.is_some() {
-            found.extend(direct_callees(unit, function));
+    }
+    let mut by_unit = vec![BTreeSet::new(); units.len()];
+    for body in entered {
+        let (object, function) = targets.bodies()[body];
+        if let Some(unit) = objects.iter().position(|it| *it == object) {
+            by_unit[unit].insert(function);
         }
     }
-    for symbol in unit.symbols.values() {
-        match &symbol.kind {
-            SymbolKind::Data { refers_to, .. } => found.extend(refers_to),
-            SymbolKind::Alias { target } => found.extend(*target),
-            SymbolKind::IFunc { resolver } => found.extend(*resolver),
-            _ => {}
-        }
-    }
-    found
-}
-
-fn direct_callees(unit: &Unit, function: Func) -> impl Iterator<Item = Sym> {
-    unit.functions[function].insts.values().filter_map(|inst| match inst.op.call()?.callee {
-        Callee::Direct(symbol) => Some(symbol),
-        _ => None,
-    })
-}
-
-/// Functions that resolvers of ifuncs call within the unit, at any depth: they
-/// may run before threads have a pointer.
-fn called_by_resolvers(unit: &Unit) -> BTreeSet<Func> {
-    let function_of = |symbol: Sym| match unit.symbols[symbol].kind {
-        SymbolKind::Function(function) => Some(function),
-        _ => None,
-    };
-    let resolver = |symbol: &backtrail_ir::Symbol| match symbol.kind {
-        SymbolKind::IFunc { resolver } => resolver,
-        _ => None,
-    };
-    let mut pending: Vec<Func> =
-        unit.symbols.values().filter_map(resolver).filter_map(function_of).collect();
-    let mut found = BTreeSet::new();
-    while let Some(function) = pending.pop() {
-        if found.insert(function) {
-            pending.extend(direct_callees(unit, function).filter_map(function_of));
-        }
-    }
-    found
+    by_unit
 }

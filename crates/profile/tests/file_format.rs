@@ -1,10 +1,11 @@
 //! A profile file gives back the profile, or an error.
 
+use backtrail_plan::merged::Merged;
 use backtrail_profile::Error;
 use backtrail_profile::file::verify::verify;
 use backtrail_profile::file::{VERSION, read_profile, write_profile};
 use backtrail_profile::model::{
-    Decision, Edge, End, Instrumented, PartialPath, Path, PathTotal, Profile, Start,
+    Begun, Decision, Edge, End, Inexact, Instrumented, PartialPath, Path, PathTotal, Profile, Start,
 };
 use backtrail_testkit::random_profile::{program, run};
 use fastrand::Rng;
@@ -200,25 +201,53 @@ fn everything() -> Profile {
         [(0, Start::Entry, vec![0]), (0, Start::Entry, vec![0, 1]), (1, Start::Loop, vec![0])]
             .map(|(function, starts, blocks)| PartialPath { function, starts, blocks, count: 300 })
             .to_vec();
+    profile.ended_by = vec![(2, 1), (15, 300)];
+    profile.functions[0].edges_exact = false;
+    let ran = vec![Begun { block: 1, positions: 0 }, Begun { block: 3, positions: 1 }];
+    let (unknown, ran_edges, unknown_edges) = (vec![2, 4], vec![0, 6], vec![1]);
+    let (function, activations_exact) = (0, false);
+    let known = Inexact { function, activations_exact, ran, ran_edges, unknown, unknown_edges };
+    profile.inexact = vec![known];
+    let (by, unseen) = (vec!["how they ended".to_owned()], vec!["ways".to_owned()]);
+    profile.merged = vec![Merged { runs: 3, checked: true, by, unseen }];
     verify(&profile).unwrap();
     profile
 }
 
 #[test]
-fn files_of_the_version_before_are_read() {
+fn files_of_the_versions_before_are_read() {
     let mut profile = everything();
-    profile.partial.clear();
-    // They end before the list of partial paths.
-    let mut raw = postcard::to_stdvec(&profile).unwrap();
-    assert_eq!(raw.pop(), Some(0));
-    let mut bytes = forge(&raw, raw.len() as u64);
-    assert!(matches!(read_profile(&bytes), Err(Error::Corrupt { .. })));
-    bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
-    assert_eq!(read_profile(&bytes), Ok(profile));
-    // And not the other way round.
-    let mut bytes = write_profile(&everything()).unwrap();
-    bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
-    assert!(matches!(read_profile(&bytes), Err(Error::Corrupt { .. })));
+    profile.merged.clear();
+    // They end before what is said of runs, before what is known of functions, the older
+    // before the list of signals, and the oldest before that of partial paths.
+    for version in [5u32, 4, 3, 2] {
+        match version {
+            4 => profile.inexact.clear(),
+            3 => profile.ended_by.clear(),
+            2 => profile.partial.clear(),
+            _ => {}
+        }
+        let mut raw = postcard::to_stdvec(&profile).unwrap();
+        for _ in version..VERSION {
+            assert_eq!(raw.pop(), Some(0));
+        }
+        let mut bytes = forge(&raw, raw.len() as u64);
+        assert!(matches!(read_profile(&bytes), Err(Error::Corrupt { .. })));
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
+        assert_eq!(read_profile(&bytes), Ok(profile.clone()));
+        // And not the other way round.
+        let mut bytes = write_profile(&everything()).unwrap();
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
+        assert!(matches!(read_profile(&bytes), Err(Error::Corrupt { .. })));
+    }
+}
+
+#[test]
+fn signals_end_runs() {
+    for ended_by in [vec![(0, 1)], vec![(65, 1)], vec![(15, 0)], vec![(15, 1), (2, 1)]] {
+        let profile = Profile { ended_by: ended_by.clone(), ..everything() };
+        assert!(matches!(verify(&profile), Err(Error::Invalid { .. })), "{ended_by:?}");
+    }
 }
 
 #[test]
@@ -243,13 +272,48 @@ fn partial_paths_are_those_of_functions() {
 }
 
 #[test]
+fn what_is_known_is_of_functions_that_are_not_exact() {
+    type Change = fn(&mut Profile);
+    let changes: [Change; 8] = [
+        |profile| profile.inexact[0].function = 9,
+        |profile| profile.functions[0].edges_exact = true,
+        |profile| profile.inexact[0].unknown = vec![1],
+        |profile| profile.inexact[0].unknown = vec![1 << 20],
+        |profile| profile.inexact[0].ran.swap(0, 1),
+        |profile| profile.inexact[0].ran[0].positions = 1 << 20,
+        |profile| profile.inexact[0].unknown_edges = vec![0],
+        |profile| profile.inexact.push(profile.inexact[0].clone()),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut profile = everything();
+        change(&mut profile);
+        assert!(matches!(verify(&profile), Err(Error::Invalid { .. })), "{number}");
+    }
+}
+
+#[test]
 fn another_encoding_is_another_version() {
     let profile = everything();
     assert_eq!(read_profile(&write_profile(&profile).unwrap()).unwrap(), profile);
     let hash = blake3::hash(&postcard::to_stdvec(&profile).unwrap()).to_hex();
     assert_eq!(
         (VERSION, &hash[..16]),
-        (3, "af3e202816423199"),
+        (6, "9df7d6e38d0f4812"),
         "profiles are encoded differently: raise VERSION and put the new hash here"
     );
+}
+
+#[test]
+fn a_small_file_does_not_unpack_to_gigabytes() {
+    let raw = 1u64 << 28;
+    let body = zstd::bulk::compress(&vec![0; raw as usize], 19).unwrap();
+    let mut behind = (body.len() as u64).to_le_bytes().to_vec();
+    behind.extend(raw.to_le_bytes());
+    behind.extend(body);
+    let mut bytes = write_profile(&sample(1)).unwrap()[..8].to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(blake3::hash(&behind).as_bytes());
+    bytes.extend(behind);
+    let error = read_profile(&bytes).unwrap_err();
+    assert!(error.to_string().contains("unpacks to far more"), "{error}");
 }

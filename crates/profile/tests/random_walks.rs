@@ -6,12 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use backtrail_analysis::calls::{has_call_that_returns_twice, is_in_tail_position, traits_of};
 use backtrail_graph::{Edge, Index};
 use backtrail_ir::{Block, Func, Function, Inst, Op, Unit};
 use backtrail_plan::{Action, LeftOut, Place, Probe};
-use backtrail_profile::function_graph::{
-    Joint, has_call_that_returns_twice, is_in_tail_position, traits_of,
-};
+use backtrail_profile::function_graph::Joint;
 use backtrail_profile::model::{End, Start};
 use backtrail_profile::path_plan::{DecodedPath, PathPlan};
 use backtrail_testkit::random_unit::{self, Size};

@@ -9,6 +9,8 @@ pub mod html;
 pub mod json;
 pub mod text;
 
+use crate::terminal::Detail;
+
 /// A process that died, or that was stopped.
 #[derive(Debug, Clone, Default)]
 pub struct Autopsy {
@@ -47,8 +49,6 @@ pub struct Conclusion {
     pub edges: Counted,
     /// How many lines have code.
     pub all_lines: u64,
-    /// The functions that cannot have run, as people write them.
-    pub impossible_functions: Vec<String>,
     /// The lines that cannot have run.
     pub impossible_lines: Vec<(String, u32)>,
     /// Lines with code, by file.
@@ -57,11 +57,24 @@ pub struct Conclusion {
     pub code: Vec<FunctionCode>,
 }
 
+impl Conclusion {
+    /// The functions that cannot have run, by name.
+    fn impossible_functions(&self) -> Vec<&FunctionCode> {
+        let mut found: Vec<&FunctionCode> = self.code.iter().filter(|it| !it.possible).collect();
+        found.sort_by_key(|it| (&it.demangled, &it.function, &it.unit));
+        found
+    }
+}
+
 /// What can have run of a function.
 #[derive(Debug, Clone, Default)]
 pub struct FunctionCode {
     /// Its linkage name.
     pub function: String,
+    /// Its name as people write it.
+    pub demangled: String,
+    /// Whether it can have run.
+    pub possible: bool,
     /// The unit it is of.
     pub unit: String,
     /// Its blocks, and whether each can have run.
@@ -141,6 +154,8 @@ pub struct Frame {
     pub uncertain: bool,
     /// Whether it was inlined into the next.
     pub inlined: bool,
+    /// Whether its line is of the user's own code.
+    pub own: bool,
     /// Whether it is no function but what a signal handler returns to.
     pub signal: bool,
     /// What is odd about it.
@@ -149,6 +164,8 @@ pub struct Frame {
     pub way: Option<Way>,
     /// The lines of its function that this activation never came to.
     pub never: Vec<(String, u32)>,
+    /// The same, of lines by which those of libraries are told.
+    pub never_told: Vec<(String, u32)>,
 }
 
 /// The way an activation came.
@@ -182,10 +199,34 @@ pub struct Older {
 pub struct Step {
     /// Its name.
     pub block: String,
-    /// Its lines: file and number.
-    pub lines: Vec<(String, u32)>,
+    /// Its lines.
+    pub lines: Vec<Line>,
     /// Whether the condition at its end held, if there is one.
     pub decision: Option<bool>,
+}
+
+/// A line of a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Its file.
+    pub file: String,
+    /// Its number.
+    pub line: u32,
+    /// The line that tells more, if it is a library's: the innermost of those it was
+    /// inlined into that is the user's own, or at least nearer to it.
+    pub told_by: Option<(String, u32)>,
+    /// Whether the line that is told is of the user's own code.
+    pub own: bool,
+}
+
+impl Line {
+    /// The line that is told.
+    pub fn told(&self, detail: Detail) -> (&str, u32) {
+        match &self.told_by {
+            Some((file, line)) if detail == Detail::Short => (file, *line),
+            _ => (&self.file, self.line),
+        }
+    }
 }
 
 /// How a frame was found.

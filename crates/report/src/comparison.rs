@@ -2,8 +2,9 @@
 
 pub mod json;
 
-use crate::name::compact;
-use crate::terminal::{Style, counted, harmless, number, shorten, table};
+use crate::name::Names;
+use crate::terminal::{Detail, Style, counted, number, shorten, shorten_middle, table};
+use backtrail_foreign::text::shown;
 
 /// What changed from one profile to another.
 #[derive(Debug, Clone, Default)]
@@ -79,8 +80,8 @@ pub struct PathChange {
     /// Its lines and decisions, in short; as text, needed for the first
     /// [`PATHS`] only.
     pub chain: String,
-    /// Its lines as `file:line`; needed for JSON only.
-    pub lines: Vec<String>,
+    /// Its lines as `file:line`, and the user's own; needed for JSON only.
+    pub lines: [Vec<String>; 2],
     /// Its number in each function that has it.
     pub ids: [Option<u64>; 2],
     /// How often it was taken.
@@ -93,7 +94,7 @@ pub struct PathChange {
 pub const PATHS: usize = 3;
 
 /// The whole text; at most `top` functions.
-pub fn render(comparison: &Comparison, top: usize, style: Style) -> String {
+pub fn render(comparison: &Comparison, top: usize, detail: Detail, style: Style) -> String {
     let mut out = String::new();
     let mut line = |line: &str| {
         out.push_str(line.trim_end());
@@ -101,33 +102,41 @@ pub fn render(comparison: &Comparison, top: usize, style: Style) -> String {
     };
     for (letter, side) in [("A", 0), ("B", 1)] {
         line(&format!(
-            "{letter}  {}  {} blocks, {} path executions, {} unfinished",
-            style.bold(&harmless(&comparison.titles[side])),
-            number(comparison.weight[side]),
-            number(comparison.executions[side]),
+            "{letter}  {}  {}, {}, {} unfinished",
+            style.bold(&shown(&comparison.titles[side])),
+            counted(comparison.weight[side], "block"),
+            counted(comparison.executions[side], "path execution"),
             number(comparison.unfinished[side]),
         ));
         for why in &comparison.incomplete[side] {
-            line(&format!("   {}", style.warning(&format!("incomplete: {}", harmless(why)))));
+            line(&format!("   {}", style.warning(&format!("incomplete: {}", shown(why)))));
         }
     }
     if comparison.by_lines {
         line("   different builds: paths are matched by their lines, counted from the function's");
     }
     line("");
+    let room = |taken, least| match detail {
+        Detail::Short => style.room(taken, least),
+        Detail::Full => usize::MAX,
+    };
     if comparison.functions.is_empty() {
         line(&format!("No function changed; {} ran.", number(comparison.unchanged as u64)));
     } else {
         line(&style.bold("Functions that changed, the most moved blocks first"));
     }
-    for change in comparison.functions.iter().take(top) {
+    let changed = || comparison.functions.iter().take(top);
+    let names = changed().map(|change| (&*change.linkage_name, &*change.name));
+    let names = Names::new(names, detail);
+    for change in changed() {
         let mark = if change.finding { style.warning("!") } else { " ".to_owned() };
+        let name = shown(&names.of(&change.linkage_name, &change.name));
         let inexact = if change.inexact { ", inexact" } else { "" };
         line(&format!(
-            "{mark} {}  {} → {} executions ({}), {:.1} % on other paths{inexact}",
-            style.bold(&shorten(&harmless(&compact(&change.name)), 60)),
+            "{mark} {}  {} → {} ({}), {:.1} % on other paths{inexact}",
+            style.bold(&shorten_middle(&name, room(60, 24))),
             number(change.executions[0]),
-            number(change.executions[1]),
+            counted(change.executions[1], "execution"),
             signed(change.executions_percent, change.executions),
             change.moved_percent,
         ));
@@ -145,18 +154,18 @@ pub fn render(comparison: &Comparison, top: usize, style: Style) -> String {
                 "→".to_owned(),
                 number(path.counts[1]),
                 format!("{:.1} % → {:.1} %", path.shares[0], path.shares[1]),
-                shorten(&harmless(&path.chain), style.width.saturating_sub(50).max(30)),
+                shorten(&shown(&path.chain), room(50, 30)),
             ]);
         }
         table(&rows, &[2, 4]).lines().for_each(&mut line);
         if change.paths.len() > PATHS {
-            let more = format!("      {} more paths", number((change.paths.len() - PATHS) as u64));
-            line(&style.dim(&more));
+            let more = counted((change.paths.len() - PATHS) as u64, "more path");
+            line(&style.dim(&format!("      {more} (--json)")));
         }
     }
     if comparison.functions.len() > top {
-        let more = format!("{} more functions (--top N)", comparison.functions.len() - top);
-        line(&style.dim(&more));
+        let more = counted((comparison.functions.len() - top) as u64, "more function");
+        line(&style.dim(&format!("{more} (--top N)")));
     }
     if !comparison.functions.is_empty() {
         line(&style.dim(&format!(
@@ -168,18 +177,17 @@ pub fn render(comparison: &Comparison, top: usize, style: Style) -> String {
         line("");
         let changed = comparison.functions.len() as u64;
         line(&format!(
-            "{} of {} changed functions over {} %{}",
+            "{} of {} over {} %{}",
             number(limit.findings as u64),
-            number(changed),
+            counted(changed, "changed function"),
             limit.percent,
             if limit.too_small == 0 {
                 String::new()
             } else {
                 let less = limit.least_share;
-                format!(
-                    "; {} with less than {less} % of all blocks are not judged",
-                    limit.too_small
-                )
+                let verb = if limit.too_small == 1 { "is" } else { "are" };
+                let small = number(limit.too_small as u64);
+                format!("; {small} with less than {less} % of all blocks {verb} not judged")
             },
         ));
     }

@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use crate::html::escape;
+
 /// A function in a call tree.
 #[derive(Debug, Clone, Serialize)]
 pub struct Bar {
@@ -43,10 +45,6 @@ pub fn render(title: &str, notes: &[String], bars: &[Bar]) -> String {
     )
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,8 +52,8 @@ mod tests {
     #[test]
     fn names_do_not_end_the_script() {
         let bar = Bar { name: "</script>".into(), parent: 0, calls: 1, own: 1, total: 1 };
-        let page = render("a<b", &["x & y".into()], &[bar]);
+        let page = render("a<b\x1b", &["x & y".into()], &[bar]);
         assert_eq!(page.matches("</script>").count(), 1);
-        assert!(page.contains("<h1>a&lt;b</h1>") && page.contains("x &amp; y"));
+        assert!(page.contains("<h1>a&lt;b\\u{1b}</h1>") && page.contains("x &amp; y"));
     }
 }

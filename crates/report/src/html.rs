@@ -1,15 +1,16 @@
 //! What every page needs.
 
+use backtrail_foreign::text::shown;
+
 /// Text as it may stand in a page, in an attribute or between tags.
 pub fn escape(text: &str) -> String {
     let mut out = String::new();
-    for letter in text.chars() {
+    for letter in shown(text).chars() {
         match letter {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            letter if letter.is_control() => out.push('\u{fffd}'),
             letter => out.push(letter),
         }
     }

@@ -5,11 +5,98 @@
 //! a name become `<…>`; parameters, qualifiers and the type that is returned are
 //! left out. What Rust has in angle brackets by itself, `<T as Trait>::name`, is
 //! kept, shortened within. The full name is for documents, and for whoever asks.
+//!
+//! Functions that are shown together ([`Names`]) get what tells them apart:
+//! arguments, `Parser<int>::factor`; parameters if that does not suffice; and as
+//! the last resort the hash by which the linker knows functions of Rust.
+
+use std::collections::BTreeMap;
+
+use crate::terminal::Detail;
+
+/// The names of functions that are shown together.
+#[derive(Debug)]
+pub struct Names {
+    detail: Detail,
+    /// Each form, and the linkage name whose it is; none if several have it.
+    owners: BTreeMap<String, Option<String>>,
+}
+
+impl Names {
+    /// For functions given by linkage name and by the name that people write. Of one
+    /// linkage name there may be several; where they are tells them apart.
+    pub fn new<'a>(
+        functions: impl IntoIterator<Item = (&'a str, &'a str)>,
+        detail: Detail,
+    ) -> Self {
+        let mut owners: BTreeMap<String, Option<String>> = BTreeMap::new();
+        for (linkage_name, name) in functions {
+            for form in forms(linkage_name, name) {
+                let owner = owners.entry(form).or_insert_with(|| Some(linkage_name.to_owned()));
+                if owner.as_deref() != Some(linkage_name) {
+                    *owner = None;
+                }
+            }
+        }
+        Self { detail, owners }
+    }
+
+    /// How a function is called, which need not be one of them.
+    pub fn of(&self, linkage_name: &str, name: &str) -> String {
+        let mut forms = forms(linkage_name, name).into_iter();
+        let is_clear = |form: &String| match self.owners.get(form) {
+            Some(owner) => owner.as_deref() == Some(linkage_name),
+            None => true,
+        };
+        let clear = match self.detail {
+            Detail::Short => forms.find(is_clear),
+            Detail::Full => forms.skip(2).find(is_clear),
+        };
+        clear.unwrap_or_else(|| name.to_owned())
+    }
+}
+
+/// The forms of a name, the shortest first.
+fn forms(linkage_name: &str, name: &str) -> [String; 4] {
+    let hashed = match rust_hash(linkage_name) {
+        Some(hash) => format!("{name}::{hash}"),
+        None => name.to_owned(),
+    };
+    [compact(name), with_arguments(name), name.to_owned(), hashed]
+}
+
+/// The hash that ends a linkage name of Rust's older kind, `h` and 16 digits, before
+/// the suffix that LLVM may give it.
+fn rust_hash(linkage_name: &str) -> Option<&str> {
+    let path = linkage_name.strip_prefix("_ZN")?;
+    let path = path.split_once('.').map_or(path, |(path, _)| path).strip_suffix('E')?;
+    let (before, hash) = path.split_at_checked(path.len().checked_sub(17)?)?;
+    let is_hash = before.ends_with("17")
+        && hash.strip_prefix('h')?.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then_some(hash)
+}
 
 /// `name` without what it can be recognised without.
 pub fn compact(name: &str) -> String {
+    without_parameters(name, Arguments::LeftOut)
+}
+
+/// `name` without parameters, qualifiers and the type that is returned.
+fn with_arguments(name: &str) -> String {
+    without_parameters(name, Arguments::Kept)
+}
+
+/// What becomes of arguments of templates and generics.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arguments {
+    LeftOut,
+    Kept,
+}
+
+fn without_parameters(name: &str, arguments: Arguments) -> String {
     let letters: Vec<char> = name.chars().collect();
-    let mut short = Short { letters: &letters, at: 0, out: String::new(), parameters: false };
+    let out = String::new();
+    let mut short = Short { letters: &letters, at: 0, out, parameters: false, arguments };
     while short.at < letters.len() {
         short.step();
     }
@@ -30,6 +117,7 @@ struct Short<'a> {
     at: usize,
     out: String,
     parameters: bool,
+    arguments: Arguments,
 }
 
 const OPERATOR: &str = "operator";
@@ -42,7 +130,10 @@ impl Short<'_> {
             '<' if self.follows_a_name() => {
                 if let Some(end) = self.closing('<', '>') {
                     self.trim_space();
-                    self.out.push_str("<…>");
+                    match self.arguments {
+                        Arguments::LeftOut => self.out.push_str("<…>"),
+                        Arguments::Kept => self.out.extend(&self.letters[self.at..=end]),
+                    }
                     self.at = end + 1;
                 } else {
                     self.copy();
@@ -131,20 +222,23 @@ fn returned_type(name: &str) -> usize {
     let end = name.find(OPERATOR).unwrap_or(name.len());
     let mut depth = 0i32;
     let mut start = 0;
+    let mut before = ' ';
     for (place, letter) in name[..end].char_indices() {
         match letter {
-            '(' | '{' => depth += 1,
-            ')' | '}' => depth -= 1,
+            '(' | '{' | '<' => depth += 1,
+            '>' if before == '-' => {}
+            ')' | '}' | '>' => depth -= 1,
             ' ' if depth == 0 => start = place + 1,
             _ => {}
         }
+        before = letter;
     }
     if start < name.len() { start } else { 0 }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::compact;
+    use super::*;
 
     #[test]
     fn what_a_name_is_recognised_by_is_kept() {
@@ -164,6 +258,7 @@ mod tests {
             ("f(int)::X::g()", "f::X::g"),
             ("core::ptr::drop_in_place::<alloc::vec::Vec<u8>>", "core::ptr::drop_in_place::<…>"),
             ("<alloc::vec::Vec<T> as Drop>::drop", "<alloc::vec::Vec<…> as Drop>::drop"),
+            ("<fn(u8) -> u8 as Trait>::call", "<fn -> u8 as Trait>::call"),
             ("f<g->h>", "f<…>"),
             ("a<b", "a<b"),
             ("a(b", "a(b"),
@@ -171,6 +266,56 @@ mod tests {
         ] {
             assert_eq!(compact(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn functions_that_are_shown_together_can_be_told_apart() {
+        let functions = [
+            ("_ZN6ParserIiE6factorEv", "Parser<int>::factor()"),
+            ("_ZN6ParserIdE6factorEv", "Parser<double>::factor()"),
+            ("_ZN4ListIiE4pushEi", "List<int>::push(int)"),
+            ("_Z3putc", "put(char)"),
+            ("_Z3puti", "put(int)"),
+            ("_ZN1a3fmt17h0123456789abcdefE", "a::fmt"),
+            ("_ZN1a3fmt17hfedcba9876543210E.llvm.77", "a::fmt"),
+            ("helper", "helper"),
+            ("helper", "helper"),
+            ("_Z4pickIiEiT_", "int pick<std::map<int, char> >(int)"),
+            ("_Z4pickIcEiT_", "int pick<char>(int)"),
+        ];
+        let shown = |detail: Detail| {
+            let names = Names::new(functions, detail);
+            functions.map(|(linkage_name, name)| names.of(linkage_name, name))
+        };
+        assert_eq!(
+            shown(Detail::Short),
+            [
+                "Parser<int>::factor",
+                "Parser<double>::factor",
+                "List<…>::push",
+                "put(char)",
+                "put(int)",
+                "a::fmt::h0123456789abcdef",
+                "a::fmt::hfedcba9876543210",
+                "helper",
+                "helper",
+                "pick<std::map<int, char> >",
+                "pick<char>",
+            ]
+        );
+        assert_eq!(
+            shown(Detail::Full)[..6],
+            [
+                "Parser<int>::factor()",
+                "Parser<double>::factor()",
+                "List<int>::push(int)",
+                "put(char)",
+                "put(int)",
+                "a::fmt::h0123456789abcdef",
+            ]
+        );
+        let alone = Names::new(functions[..1].iter().copied(), Detail::Short);
+        assert_eq!(alone.of(functions[0].0, functions[0].1), "Parser<…>::factor");
     }
 
     #[test]
@@ -185,6 +330,7 @@ mod tests {
             }
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
             compact(&name);
+            with_arguments(&name);
         }
     }
 }

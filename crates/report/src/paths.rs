@@ -13,6 +13,9 @@ pub mod html;
 pub mod json;
 pub mod text;
 
+use crate::merged::Merged;
+use crate::terminal::Detail;
+
 /// A program and what was counted in it.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
@@ -24,12 +27,28 @@ pub struct Program {
     pub incomplete: Vec<String>,
     /// How many processes were counted.
     pub processes: u64,
+    /// Which signals ended runs, by name, and how many each.
+    pub ended_by: Vec<(String, u64)>,
+    /// Of what was put together from several runs, how far those were compared.
+    pub merged: Vec<Merged>,
     /// The sources, by number.
     pub files: Vec<SourceFile>,
     /// Names of functions that were inlined somewhere, by number.
     pub scopes: Vec<String>,
     /// The functions.
     pub functions: Vec<Function>,
+}
+
+impl Program {
+    /// Which signals ended runs, in words; nothing if none did.
+    fn ended_by(&self) -> Option<String> {
+        let signals = self.ended_by.iter().map(|(signal, runs)| match runs {
+            1 => signal.clone(),
+            _ => format!("{signal} ({})", crate::terminal::counted(*runs, "run")),
+        });
+        let signals: Vec<String> = signals.collect();
+        (!signals.is_empty()).then(|| signals.join(", "))
+    }
 }
 
 /// A source file.
@@ -39,17 +58,45 @@ pub struct SourceFile {
     pub path: String,
     /// Its lines, if it was found.
     pub lines: Option<Vec<String>>,
+    /// Whether it is the user's own: not a library's.
+    pub own: bool,
 }
 
 /// A line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Line {
     /// The file, by number.
     pub file: u32,
     /// The line, from 1.
     pub line: u32,
     /// The function that was inlined, by number.
     pub scope: Option<u32>,
+}
+
+/// Where code is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its own line.
+    pub line: Line,
+    /// The line that tells more, if that is a library's: the innermost of those it was
+    /// inlined into that is the user's own, or at least nearer to it.
+    pub told_by: Line,
+}
+
+impl From<Line> for Place {
+    fn from(line: Line) -> Self {
+        Self { line, told_by: line }
+    }
+}
+
+impl Place {
+    /// The line that is told.
+    pub fn told(self, detail: Detail) -> Line {
+        match detail {
+            Detail::Short => self.told_by,
+            Detail::Full => self.line,
+        }
+    }
 }
 
 /// A function.
@@ -64,7 +111,7 @@ pub struct Function {
     /// The unit's main source file.
     pub unit: String,
     /// Where it is defined.
-    pub place: Option<Place>,
+    pub place: Option<Line>,
     /// How many acyclic paths it has.
     pub acyclic_paths: u128,
     /// Whether that is exact, and not a lower bound.
@@ -77,14 +124,22 @@ pub struct Function {
     pub inherited: u64,
     /// Activations that ended without reaching the end of a path.
     pub unfinished: u64,
+    /// Whether `inherited` and `unfinished` are exact.
+    pub activations_exact: bool,
     /// Whether counts of edges and lines are exact.
     pub edges_exact: bool,
+    /// Whether its code ran.
+    pub ran: Ran,
     /// The lines of each block, in order.
     pub blocks: Vec<Vec<Place>>,
+    /// Blocks that are known to have been executed though no path counts them.
+    pub ran_uncounted: Vec<u32>,
+    /// Blocks that may have been executed though nothing says so.
+    pub unknown: Vec<u32>,
     /// The edges, by source and then target.
     pub edges: Vec<Edge>,
-    /// How often its lines were executed.
-    pub lines: Vec<(Place, u64)>,
+    /// How often its lines were executed; nothing where it is not known whether they were.
+    pub lines: Vec<(Line, Option<u64>)>,
     /// The paths that were taken, by number.
     pub paths: Vec<Path>,
     /// What is known of paths that were left unfinished.
@@ -111,8 +166,24 @@ pub struct Edge {
     pub to: u32,
     /// When it is taken.
     pub decision: Decision,
-    /// How often it was taken.
+    /// How often it was taken by paths that are counted.
     pub count: u64,
+    /// Whether it was taken; nothing if that is not known.
+    pub ran: Option<bool>,
+}
+
+/// Whether the code of a function ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ran {
+    /// It did not.
+    #[default]
+    No,
+    /// That is not known.
+    Unknown,
+    /// It was not entered, and ran where it was inlined.
+    Inlined,
+    /// It was entered.
+    Itself,
 }
 
 /// When an edge is taken.
@@ -245,9 +316,9 @@ impl Function {
         self.paths.iter().fold(0, |sum, path| sum.saturating_add(path.weight()))
     }
 
-    /// Whether anything of it was counted.
+    /// Whether it was entered.
     pub fn ran(&self) -> bool {
-        !self.paths.is_empty() || self.entries > 0 || self.inherited > 0
+        self.ran == Ran::Itself
     }
 
     /// When the edge between two blocks is taken.
@@ -312,8 +383,18 @@ impl Program {
     }
 
     /// A line of a source that was found.
-    pub fn source(&self, place: Place) -> Option<&str> {
-        let lines = self.files[place.file as usize].lines.as_ref()?;
-        lines.get(place.line.checked_sub(1)? as usize).map(String::as_str)
+    pub fn source(&self, line: Line) -> Option<&str> {
+        let lines = self.files[line.file as usize].lines.as_ref()?;
+        lines.get(line.line.checked_sub(1)? as usize).map(String::as_str)
+    }
+
+    /// A line as documents write it.
+    fn written(&self, line: Line) -> String {
+        format!("{}:{}", self.files[line.file as usize].path, line.line)
+    }
+
+    /// Whether a line is of the user's own code.
+    fn is_own(&self, line: Line) -> bool {
+        self.files[line.file as usize].own
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::terminal::{Style, number, table};
+use crate::terminal::{Style, counted, number, table};
 
 /// The plans for a program on a run.
 #[derive(Debug, Clone, Serialize)]
@@ -103,18 +103,17 @@ pub struct Part {
 /// The document as text.
 pub fn text(document: &Document, style: Style) -> String {
     let mut out = format!(
-        "{}  {} functions whose paths are counted, weights {}\n",
+        "{}  {} whose paths are counted, weights {}\n",
         style.bold(&document.program),
-        document.functions,
+        counted(document.functions as u64, "function"),
         match document.weights {
             "guessed" => "guessed",
             _ => "from a profile",
         },
     );
     if !document.exact {
-        out.push_str(
-            &style.warning("some paths of the run were left unfinished: costs are lower bounds\n"),
-        );
+        let why = "some paths of the run were left unfinished: costs are lower bounds";
+        out.push_str(&format!("{}\n", style.warning(why)));
     }
     out.push('\n');
     let mut rows = vec![
@@ -159,26 +158,31 @@ pub fn text(document: &Document, style: Style) -> String {
     );
     for explained in &document.explained {
         out.push_str(&format!(
-            "\n{}  {}, {} copies: {} paths, {} call sites\n",
+            "\n{}  {}, {}: {}, {}\n",
             style.bold(&explained.demangled),
             explained.strategy,
-            explained.copies,
-            explained.paths,
-            explained.call_sites,
+            counted(explained.copies as u64, "copy"),
+            paths(&explained.paths),
+            counted(explained.call_sites.into(), "call site"),
         ));
         let mut rows = Vec::new();
         for part in &explained.parts {
             rows.push(vec![
                 format!("  copy {}", part.copy),
-                format!("{} paths", part.paths),
-                format!("{} probes", part.probes),
-                format!("{} hits", number(part.hits)),
-                format!("{} counts", number(part.updates)),
+                paths(&part.paths),
+                counted(part.probes, "probe"),
+                counted(part.hits, "hit"),
+                counted(part.updates, "count"),
             ]);
         }
         out.push_str(&table(&rows, &[1, 2, 3, 4]));
     }
     out
+}
+
+/// Paths, of which there can be any number.
+fn paths(count: &str) -> String {
+    format!("{count} path{}", if count == "1" { "" } else { "s" })
 }
 
 fn share(value: f64) -> String {

@@ -158,7 +158,11 @@ impl<'a> Area<'a> {
         let folder = control.folder()?;
         let again = self.copy.made.has(self.index);
         let from = if again { to } else { 0 };
-        let request = Request { folder, name, from, to, mapped_from: PAGE as u64 };
+        let inode = &AtomicU64::new(0);
+        let request = Request { folder, name, inode, from, to, mapped_from: PAGE as u64 };
+        if !again {
+            control.take_space(to)?;
+        }
         request.extend(|file| {
             if again {
                 let saved = sys::map_file(file, PAGE as u64, self.counter_bytes())?;

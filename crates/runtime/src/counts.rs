@@ -5,7 +5,7 @@
 //! may hold something, so it changes none: general registers and flags are
 //! saved, the others by `fxsave64`. The runtime is code for any x86-64, which
 //! leaves the upper parts of vector registers alone. As with
-//! [`crate::entry`], only this function is visible outside its module, and weak.
+//! [`crate::entry`], nothing is visible outside its module.
 //!
 //! The other way in is a constructor, the first of its module, that registers
 //! the module. For executables even that is late, as constructors of libraries
@@ -20,11 +20,12 @@ use backtrail_abi::counts::Module;
 
 use crate::area::Area;
 use crate::registry::Registry;
-use crate::{copy, fork, module, sys};
+use crate::{copy, fork, module, sys, variants};
 
 global_asm!(
     ".pushsection .text.__backtrail_enter,\"ax\",@progbits",
     ".weak __backtrail_enter",
+    ".hidden __backtrail_enter",
     ".type __backtrail_enter,@function",
     ".p2align 4",
     "__backtrail_enter:",
@@ -109,6 +110,7 @@ unsafe extern "C" fn enter(module: *const Module) {
 fn enter_blocked(registry: &'static Registry, module: &Module, thread: usize) {
     let _guard = registry.lock();
     fork::adopt(registry, thread);
+    variants::list_own(registry);
     let Some(entry) = module::register(registry, module) else { return };
     match copy::own(registry, thread) {
         Ok(copy) => Area::new(registry, entry, copy).open(thread),
@@ -131,8 +133,8 @@ fn enter_alone(module: &Module, thread: usize) {
     }
 }
 
-/// Registers what is to know of forks, and the module that this instance is linked into,
-/// if it counts.
+/// Registers what is to know of forks, which variant the module is that this instance is
+/// linked into, and the module, if it counts.
 extern "C" fn load() {
     #[cfg(feature = "log")]
     crate::inheritance::register_handlers();
@@ -148,15 +150,20 @@ extern "C" fn load() {
         );
     }
     // SAFETY: null or a module's description of itself.
-    let Some(module) = (unsafe { module.as_ref() }) else { return };
-    fork::register_handlers();
+    let module = unsafe { module.as_ref() };
+    if module.is_some() {
+        fork::register_handlers();
+    }
     let signals = sys::block_signals();
     if let Some(registry) = Registry::get() {
         let _guard = registry.lock();
-        let thread = sys::thread_pointer();
-        fork::adopt(registry, thread);
-        module::register(registry, module);
-        copy::leave_torn(registry, thread);
+        variants::list_own(registry);
+        if let Some(module) = module {
+            let thread = sys::thread_pointer();
+            fork::adopt(registry, thread);
+            module::register(registry, module);
+            copy::leave_torn(registry, thread);
+        }
     }
     sys::restore_signals(signals);
 }

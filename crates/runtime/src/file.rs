@@ -4,10 +4,16 @@
 //! that has no room on the disk is SIGBUS. A file is opened anew each time it
 //! grows and closed before the program goes on, so the program's descriptors
 //! are its own.
+//!
+//! Files are for their owner alone. One that is opened again must be the one that was
+//! made and as long as it was left, or its bytes are somebody else's.
+
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use backtrail_abi::log::Incomplete;
 
-use crate::sys::{self, Descriptor, Error, Path};
+use crate::folder::Folder;
+use crate::sys::{self, Descriptor, Error, Path, Status};
 
 /// Why recording cannot go on.
 #[derive(Clone, Copy)]
@@ -24,10 +30,13 @@ impl Failure {
 
 /// A file to be extended and mapped.
 pub(crate) struct Request<'a> {
-    /// The folder's absolute path.
-    pub(crate) folder: Path<'a>,
+    /// The folder of the process.
+    pub(crate) folder: Folder<'a>,
     /// The file's name in it.
     pub(crate) name: Path<'a>,
+    /// What tells it from other files: noted here when it is created; 0 if that is not
+    /// known any more.
+    pub(crate) inode: &'a AtomicU64,
     /// Its length now; 0 creates it, and then it must not exist.
     pub(crate) from: u64,
     /// Its length afterwards.
@@ -64,7 +73,10 @@ impl Request<'_> {
         &self,
         act: &mut impl FnMut(Descriptor) -> Result<T, Error>,
     ) -> Result<T, Failure> {
-        let file = self.open().map_err(|error| Failure::new(Incomplete::Create, error))?;
+        let file = self.open().map_err(|error| match error {
+            sys::ESTALE => Failure::new(Incomplete::Changed, sys::Error(0)),
+            error => Failure::new(Incomplete::Create, error),
+        })?;
         let result = allocate(file, self.from, self.to)
             .map_err(|error| Failure::new(Incomplete::Extend, error))
             .and_then(|()| act(file).map_err(|error| Failure::new(Incomplete::Map, error)));
@@ -73,22 +85,48 @@ impl Request<'_> {
     }
 
     fn open(&self) -> Result<Descriptor, Error> {
-        let here = Descriptor(sys::AT_FDCWD);
-        let folder = sys::open(here, self.folder, sys::O_PATH | sys::O_DIRECTORY, 0)?;
-        let creating = self.from == 0;
-        let flags = sys::O_RDWR
-            | sys::O_NOFOLLOW
-            | if creating { sys::O_CREAT | sys::O_EXCL } else { sys::O_RDONLY };
-        let mut file = sys::open(folder, self.name, flags, 0o666);
-        // A umask can keep us out of what we made ourselves.
-        if file.err() == Some(sys::EACCES)
-            && !creating
-            && sys::change_mode(folder, self.name, 0o600).is_ok()
-        {
-            file = sys::open(folder, self.name, flags, 0o666);
-        }
+        let folder = self.folder.open()?;
+        let creating = if self.is_new() { sys::O_CREAT | sys::O_EXCL } else { 0 };
+        // Not to wait for a pipe that somebody put there.
+        let flags = sys::O_RDWR | sys::O_NOFOLLOW | sys::O_NONBLOCK | creating;
+        let opened = sys::open(folder, self.name, flags, 0o600).and_then(|file| {
+            let checked = sys::status(file).and_then(|found| self.check(file, &found));
+            if checked.is_err() {
+                sys::close(file);
+                if self.is_new() {
+                    sys::remove(folder, self.name);
+                }
+            }
+            checked.map(|()| file)
+        });
         sys::close(folder);
-        file
+        opened
+    }
+
+    fn is_new(&self) -> bool {
+        self.from == 0
+    }
+
+    /// Checks that the file is ours.
+    fn check(&self, file: Descriptor, found: &Status) -> Result<(), Error> {
+        const OURS: u32 = 0o600;
+        if self.is_new() {
+            if !self.folder.is_makers(found) {
+                return Err(sys::EPERM);
+            }
+            if found.mode & OURS != OURS {
+                // The umask would keep us out when it is opened again.
+                sys::change_mode_of(file, OURS)?;
+            }
+            self.inode.store(found.inode, Ordering::Relaxed);
+            return Ok(());
+        }
+        let noted = self.inode.load(Ordering::Relaxed);
+        let is_it = found.is_file()
+            && self.folder.is_of(found.owner)
+            && (found.links, found.length) == (1, self.from)
+            && (noted == 0 || noted == found.inode);
+        if is_it { Ok(()) } else { Err(sys::ESTALE) }
     }
 }
 

@@ -8,7 +8,8 @@
 //!
 //! Of handlers of the program itself, those that run before a fork run before this one,
 //! which is registered earlier. A fork that goes around the C library finds no note,
-//! since the note is taken back behind each fork.
+//! since the note is taken back behind each fork. Each instance of the runtime that
+//! has logged notes the same.
 //!
 //! [`ThreadHeader::forked_at`]: backtrail_abi::log::ThreadHeader::forked_at
 
@@ -16,13 +17,9 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::fork::{self, Handlers};
+use crate::process::Control;
+use crate::sys;
 use crate::thread::State;
-
-/// What a child inherits: how many slots, and one more.
-static NOTE: AtomicU32 = AtomicU32::new(0);
-
-/// And the ordinal of the thread whose they are.
-static THREAD: AtomicU32 = AtomicU32::new(0);
 
 /// Nonzero: this instance's handlers are registered.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
@@ -34,13 +31,9 @@ pub(crate) fn register_handlers() {
     }
 }
 
-/// The note, for a child that begins to log.
-pub(crate) fn take() -> (u32, u32) {
-    (NOTE.swap(0, Ordering::Relaxed), THREAD.swap(0, Ordering::Relaxed))
-}
-
-/// The calling thread's state.
-fn state() -> Option<&'static State> {
+/// The process's control and the calling thread's state, if it has one. Nothing if
+/// this instance has had nothing to do with logs: if others have, they note.
+fn state() -> Option<(&'static Control, Option<&'static State>)> {
     let slot: *const AtomicPtr<State>;
     // SAFETY: the address of a variable in thread storage of this module.
     unsafe {
@@ -51,27 +44,33 @@ fn state() -> Option<&'static State> {
             options(nostack, readonly),
         );
     }
+    let control = Control::known()?;
+    let signals = sys::block_signals();
     // SAFETY: as above.
-    State::at(unsafe { &*slot })
+    let state = State::find(control, unsafe { &*slot });
+    sys::restore_signals(signals);
+    Some((control, state))
 }
 
 /// The C library lets no two threads fork at the same time.
 extern "C" fn before() {
     match state() {
         // As its parent was.
-        Some(state) if state.is_wiped() => {}
-        Some(state) => {
+        Some((_, Some(state))) if state.is_wiped() => {}
+        Some((control, Some(state))) => {
             let slots = state.slots().and_then(|it| u32::try_from(it + 1).ok());
-            NOTE.store(slots.unwrap_or(0), Ordering::Relaxed);
-            THREAD.store(state.ordinal(), Ordering::Relaxed);
+            control.note_fork(slots.unwrap_or(0), state.ordinal());
         }
-        None => NOTE.store(0, Ordering::Relaxed),
+        Some((control, None)) => control.note_fork(0, 0),
+        None => {}
     }
 }
 
 extern "C" fn after_in_parent() {
-    if state().is_none_or(|state| !state.is_wiped()) {
-        NOTE.store(0, Ordering::Relaxed);
+    if let Some((control, state)) = state()
+        && state.is_none_or(|state| !state.is_wiped())
+    {
+        control.note_fork(0, 0);
     }
 }
 

@@ -29,8 +29,15 @@
 //! or makes one (`copy.rs`), with every module's area mapped at the same distance
 //! (`distance.rs`), and puts a file under the area of the module that is run
 //! (`area.rs`). From then on the file has the truth at any moment. A fork's child
-//! is given new files before it counts (`fork.rs`). All instances of the runtime
-//! in a process share one registry (`registry.rs`).
+//! is given new files before it counts (`fork.rs`).
+//!
+//! # How modules record together
+//! All instances of the runtime in a process share one registry (`registry.rs`), and
+//! with it the record; a thread has one state in all of them (`lasting.rs`).
+//!
+//! # What a record says of the process
+//! Each module says which variant it is, and the record lists those that the process is
+//! made of (`variants.rs`), each with where it is mapped from (`mapped.rs`).
 //!
 //! # What holds
 //! - A thread's log is the exact sequence of its events, or a prefix of it and
@@ -39,6 +46,9 @@
 //!   readers count it as lost.
 //! - Counts of all copies of a module add up to what was counted, or the process
 //!   header says why they may not.
+//! - Folders and files are private, and are known again by what the kernel says of
+//!   them once they are open (`folder.rs`): other users cannot have the program write
+//!   anywhere else, nor cut a file that is mapped.
 //! - Space is allocated on disk before it is mapped: a full disk is an error
 //!   number and never SIGBUS. Descriptors are closed before the slow path ends.
 //! - The state pages and the owners' pages are wiped in a fork's child
@@ -55,9 +65,9 @@
 //!   `exec`.
 //! - Two kernel threads that share one thread storage at the same time (a raw
 //!   `clone` without `CLONE_SETTLS`) would lose events; no libc works there.
-//! - All instrumented modules of a process share the first module's instance,
-//!   if its symbol is visible. A library that hides it has its own instance, and
-//!   the process then has two logs. Counters are in one record all the same.
+//! - Every module has an instance of its own, which no other one sees. They record
+//!   together if there is room for the registry at one of a few addresses; else a
+//!   process has as many logs as modules, and no counters.
 //! - A thread that ends leaves its page and window mapped; new threads look for
 //!   such leftovers and take them over, so that their number stays in proportion
 //!   to that of living threads. So it is with copies of counters.
@@ -72,8 +82,10 @@
 //! - A program that gives up the right to open its record (a change of user, a
 //!   change of root) logs until its window is full, counts in the copies it has,
 //!   and is then incomplete. One that installs a seccomp filter which kills at
-//!   `openat`, `fallocate`, `mmap` or `arch_prctl` is killed when its window is
-//!   full or a thread first counts.
+//!   `rt_sigprocmask`, `openat`, `fstat`, `fallocate`, `mmap` or `arch_prctl` is
+//!   killed when its window is full or a thread first counts. Whether there is one
+//!   cannot be found out without a system call that it may kill for.
+//! - Its owner can cut a file that is mapped; then a store there is SIGBUS.
 //! - A fork behind the C library whose child never reaches another check counts
 //!   in its parent's record, unseen. The same holds for a function that one
 //!   thread begins and another goes on with, if that one never reached a check.
@@ -102,13 +114,18 @@ mod distance;
 mod entry;
 mod environment;
 mod file;
+mod folder;
 mod fork;
 #[cfg(feature = "log")]
 mod inheritance;
+mod lasting;
 mod lock;
+mod mapped;
 mod module;
 mod name;
 mod process;
 mod registry;
 mod sys;
+mod table;
 mod thread;
+mod variants;

@@ -8,6 +8,10 @@
 //! registrations it inherited from its parent's process file, which stays
 //! mapped for that purpose, into its own; how many were there at the fork is
 //! in private memory.
+//!
+//! Both are in the [`Registry`], so that all instances of the runtime log into one
+//! record. Where there can be no registry, each instance has its own, and a process as
+//! many records as modules that log.
 
 use core::cell::UnsafeCell;
 use core::ptr;
@@ -15,16 +19,23 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use backtrail_abi::VERSION;
 use backtrail_abi::log::{
-    DEFAULT_DIR, Descriptor as Unit, FIRST_BASE, Incomplete, PATH_BYTES, PROCESS_MAGIC,
-    ProcessHeader, Registration,
+    DEFAULT_DIR, Descriptor as Unit, Incomplete, PATH_BYTES, PROCESS_MAGIC, ProcessHeader,
+    Registration,
 };
+use backtrail_abi::modules::ModuleRow;
 
 use crate::environment::{self, Variable};
 use crate::file::{Failure, Request};
+use crate::folder::{self, Folder, Place};
+use crate::lasting::States;
 use crate::lock::{Guard, Lock};
+use crate::mapped;
 use crate::name::Text;
+use crate::registry::Registry;
 use crate::sys::{self, Path};
+use crate::table::Table;
 use crate::thread::State;
+use crate::variants::{self, Listed};
 
 /// `PID-NONCE` and its slash and zero, at most.
 const FOLDER_NAME_BYTES: usize = 32;
@@ -68,11 +79,15 @@ pub(crate) struct Control {
     pub(crate) hand: AtomicPtr<State>,
     folder_length: AtomicUsize,
     folder: UnsafeCell<[u8; FOLDER_BYTES]>,
+    place: UnsafeCell<Option<Place>>,
+    /// What tells the process file from others.
+    inode: AtomicU64,
     piece: UnsafeCell<[u8; PIECE_BYTES]>,
+    path: UnsafeCell<[u8; PATH_BYTES]>,
 }
 
-// SAFETY: `folder` and `piece` are written only under the lock in phase `New`,
-// and `folder` is read only after phase `Recording` was seen.
+// SAFETY: `folder`, `place`, `piece` and `path` are written only under the lock, the first
+// two in phase `New`, and these are read only after phase `Recording` was seen.
 unsafe impl Sync for Control {}
 
 /// What is inherited by a fork's child. All zero is a process without events.
@@ -81,15 +96,27 @@ pub(crate) struct Kept {
     root: UnsafeCell<[u8; PATH_BYTES]>,
     /// Its length with the zero; 0 until it is known.
     root_length: AtomicUsize,
+    /// Nonzero: nobody said where records go.
+    is_default: AtomicU32,
     /// Where the process file is mapped, and how many bytes of it.
-    table: AtomicUsize,
-    table_bytes: AtomicUsize,
+    pub(crate) table: AtomicUsize,
+    pub(crate) table_bytes: AtomicUsize,
     /// Registrations in it (high half) and the next free event number (low).
-    numbers: AtomicU64,
+    pub(crate) numbers: AtomicU64,
+    /// How many of the variants that the process is made of are in it.
+    listed: AtomicUsize,
     /// The process it belongs to.
     pid: AtomicU32,
-    /// How many bytes logs may take; 0 is any number.
+    /// How many bytes logs or counters may take, and one more; 0 is any number.
     disk: AtomicU64,
+    /// Nonzero: what was said of it cannot be read, and nothing is recorded.
+    disk_is_no_size: AtomicU32,
+    /// The states of threads.
+    states: States,
+    /// What [`crate::inheritance`] notes: how many slots, and one more; and the ordinal
+    /// of the thread whose they are.
+    forked_at: AtomicU32,
+    forked_by: AtomicU32,
 }
 
 // SAFETY: `root` is written only under the lock while `root_length` is 0.
@@ -98,11 +125,17 @@ unsafe impl Sync for Kept {}
 static KEPT: Kept = Kept {
     root: UnsafeCell::new([0; PATH_BYTES]),
     root_length: AtomicUsize::new(0),
+    is_default: AtomicU32::new(0),
     table: AtomicUsize::new(0),
     table_bytes: AtomicUsize::new(0),
     numbers: AtomicU64::new(0),
+    listed: AtomicUsize::new(0),
     pid: AtomicU32::new(0),
     disk: AtomicU64::new(0),
+    disk_is_no_size: AtomicU32::new(0),
+    states: States::new(),
+    forked_at: AtomicU32::new(0),
+    forked_by: AtomicU32::new(0),
 };
 
 impl Kept {
@@ -133,6 +166,7 @@ fn note_in(header: *mut ProcessHeader, failure: Failure) {
     }
 }
 
+/// The control as this instance has found it.
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(ptr::null_mut());
 
 /// Set when there is not even memory for a [`Control`].
@@ -145,12 +179,25 @@ fn create(error: sys::Error) -> Failure {
 impl Control {
     /// The process's control, made if this is the first event of all.
     pub(crate) fn get() -> Option<&'static Self> {
+        let Some(registry) = Registry::get() else { return Self::of_instance() };
+        let control = registry.log();
+        CONTROL.store(ptr::from_ref(control).cast_mut(), Ordering::Release);
+        Some(control)
+    }
+
+    /// The process's control if this instance has had to do with it.
+    pub(crate) fn known() -> Option<&'static Self> {
+        if CONTROL.load(Ordering::Acquire).is_null() { None } else { Self::get() }
+    }
+
+    /// The control where there is no registry.
+    fn of_instance() -> Option<&'static Self> {
         let mut control = CONTROL.load(Ordering::Acquire);
         if control.is_null() {
             if HOPELESS.load(Ordering::Relaxed) != 0 {
                 return None;
             }
-            let Ok(address) = sys::map_wiped_on_fork(size_of::<Self>()) else {
+            let Ok(address) = sys::map_wiped_on_fork(size_of::<Self>(), size_of::<Self>()) else {
                 HOPELESS.store(1, Ordering::Relaxed);
                 return None;
             };
@@ -174,7 +221,7 @@ impl Control {
         Some(unsafe { &*control })
     }
 
-    /// Makes this control use `kept` instead of what the log part keeps. Does
+    /// Makes this control use `kept` instead of what this instance keeps. Does
     /// nothing new when it is called again, as it must be after a fork.
     pub(crate) fn keep_in(&self, kept: &'static Kept) {
         self.kept.store(ptr::from_ref(kept).cast_mut(), Ordering::Relaxed);
@@ -183,6 +230,26 @@ impl Control {
     fn kept(&self) -> &'static Kept {
         // SAFETY: null, or what `keep_in` was given.
         unsafe { self.kept.load(Ordering::Relaxed).as_ref() }.unwrap_or(&KEPT)
+    }
+
+    /// The states of all threads, and what is left of those of a process that this
+    /// is a fork of.
+    pub(crate) fn all_states(&self) -> &'static States {
+        &self.kept().states
+    }
+
+    /// Notes where the calling thread is that forks, by how many slots and one more,
+    /// and by its ordinal.
+    pub(crate) fn note_fork(&self, forked_at: u32, forked_by: u32) {
+        self.kept().forked_at.store(forked_at, Ordering::Relaxed);
+        self.kept().forked_by.store(forked_by, Ordering::Relaxed);
+    }
+
+    /// Takes what was noted where the process that this is a fork of forked.
+    pub(crate) fn take_inherited(&self) -> (u32, u32) {
+        let kept = self.kept();
+        let take = |note: &AtomicU32| note.swap(0, Ordering::Relaxed);
+        (take(&kept.forked_at), take(&kept.forked_by))
     }
 
     /// Whether there is a process file.
@@ -227,11 +294,13 @@ impl Control {
         ordinal
     }
 
-    /// Notes that a log grows by so many bytes; an error if it may not.
+    /// Notes that files grow by so many bytes; an error if they may not.
     pub(crate) fn take_space(&self, bytes: u64) -> Result<(), Failure> {
-        let bound = self.kept().disk.load(Ordering::Relaxed);
+        let Some(bound) = self.kept().disk.load(Ordering::Relaxed).checked_sub(1) else {
+            return Ok(());
+        };
         let before = self.space.fetch_add(bytes, Ordering::Relaxed);
-        if bound != 0 && before.saturating_add(bytes).saturating_add(self.packed()) > bound {
+        if before.saturating_add(bytes).saturating_add(self.packed()) > bound {
             return Err(Failure::new(Incomplete::Bound, sys::Error(0)));
         }
         Ok(())
@@ -256,11 +325,15 @@ impl Control {
     }
 
     /// The process's folder, once it records.
-    pub(crate) fn folder(&self) -> Result<Path<'_>, Failure> {
+    pub(crate) fn folder(&self) -> Result<Folder<'_>, Failure> {
         // SAFETY: not written any more.
-        let folder = unsafe { &*self.folder.get() };
+        let (path, place) = unsafe { (&*self.folder.get(), &*self.place.get()) };
         let length = self.folder_length.load(Ordering::Relaxed);
-        folder.get(..length).and_then(Path::new).ok_or(create(sys::ENOENT))
+        path.get(..length)
+            .and_then(Path::new)
+            .zip(place.as_ref())
+            .map(|(path, place)| Folder { path, place })
+            .ok_or(create(sys::ENOENT))
     }
 
     /// Makes the process's folder and file unless that was done.
@@ -308,6 +381,8 @@ impl Control {
         if base != 0 {
             return Ok(base);
         }
+        #[cfg(feature = "log")]
+        variants::attend();
         let _guard = self.lock();
         match unit.base.load(Ordering::Acquire) {
             0 => {
@@ -327,26 +402,87 @@ impl Control {
         let (count, base) = (table.count, table.next);
         let next =
             base.checked_add(unit.blocks).ok_or(Failure::new(Incomplete::Limit, sys::EOVERFLOW))?;
-        let table = if table.capacity() > count { table } else { self.grow(&table)? };
+        let table = self.with_room(table, 1)?;
         // SAFETY: there is room for this entry and it is ours under the lock.
         unsafe {
             table.entry(count).write(Registration { unit: unit.unit, base, blocks: unit.blocks });
         }
-        // First the entry, then its count in the file, then the count children
-        // inherit, then the descriptor: each step is true without the next.
+        self.count_rows(count + 1, next);
+        Ok(base)
+    }
+
+    /// Makes rows of the table count that were written. First the entry, then its count in
+    /// the file, then the count children inherit, then, of a unit, the descriptor: each
+    /// step is true without the next.
+    fn count_rows(&self, count: u32, next: u32) {
         let header = self.header.load(Ordering::Relaxed);
         // SAFETY: the header is mapped and the field aligned.
         unsafe { AtomicU32::from_ptr(&raw mut (*header).registrations) }
-            .store(count + 1, Ordering::Release);
-        self.kept().numbers.store(u64::from(count + 1) << 32 | u64::from(next), Ordering::Release);
-        Ok(base)
+            .store(count, Ordering::Release);
+        self.kept().numbers.store(u64::from(count) << 32 | u64::from(next), Ordering::Release);
+    }
+
+    /// The table with room for so many more rows.
+    fn with_room(&self, mut table: Table, rows: u32) -> Result<Table, Failure> {
+        while table.capacity() < table.count.saturating_add(rows) {
+            table = self.grow(&table)?;
+        }
+        Ok(table)
+    }
+
+    /// Lists the variants of the process that are not in its record, if it has one.
+    pub(crate) fn list_variants(&self) {
+        if self.is_recording() {
+            let _guard = self.lock();
+            self.list_variants_locked();
+        }
+    }
+
+    fn list_variants_locked(&self) {
+        let kept = self.kept();
+        let registry = Registry::known();
+        loop {
+            let place = kept.listed.load(Ordering::Relaxed);
+            let next = match registry {
+                Some(registry) => registry.variants.at(place),
+                None => variants::own().filter(|_| place == 0),
+            };
+            let Some(next) = next else { return };
+            if let Err(failure) = self.list(next) {
+                return self.note_locked(failure);
+            }
+            kept.listed.store(place + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a variant to the table.
+    fn list(&self, variant: Listed) -> Result<(), Failure> {
+        let Listed { id, is_executable, address } = variant;
+        // SAFETY: under the lock, and nobody else who is under it uses these now.
+        let (piece, path) = unsafe { (&mut *self.piece.get(), &mut *self.path.get()) };
+        let length = if is_executable { 0 } else { mapped::path_at(address, piece, path) };
+        let row = ModuleRow { id, is_executable, path_bytes: length as u32 };
+        let table = Table::kept(self.kept());
+        let table = self.with_room(table, row.rows())?;
+        let count = table.count + row.rows();
+        // SAFETY: there is room for these rows, which are ours under the lock; those of
+        // the path, behind the first one, are zero. Byte by byte, as a copy would be a call
+        // of a function that the program may have.
+        unsafe {
+            table.entry(table.count).write(row.to_registration());
+            let to: *mut u8 = table.entry(table.count + 1).cast();
+            path.iter().take(length).enumerate().for_each(|(at, byte)| to.add(at).write(*byte));
+        }
+        self.count_rows(count, table.next);
+        Ok(())
     }
 
     /// Doubles the process file.
     fn grow(&self, table: &Table) -> Result<Table, Failure> {
         let from = table.bytes as u64;
         let name = Path::new(PROCESS_NAME).ok_or(create(sys::ENOENT))?;
-        let request = Request { folder: self.folder()?, name, from, to: from * 2, mapped_from: 0 };
+        let (folder, inode, to) = (self.folder()?, &self.inode, from * 2);
+        let request = Request { folder, name, inode, from, to, mapped_from: 0 };
         let address = request.map()?;
         Table::keep(self.kept(), address, request.bytes());
         self.header.store(ptr::with_exposed_provenance_mut(address), Ordering::Relaxed);
@@ -364,16 +500,24 @@ impl Control {
         if kept.root_length.load(Ordering::Acquire) == 0 {
             // SAFETY: the length is 0 and the lock is held.
             let root = unsafe { &mut *kept.root.get() };
-            let length = find_root(root, folder, piece)?;
-            make_root(root, length);
-            kept.disk.store(find_bound(folder, piece), Ordering::Relaxed);
+            let (length, is_default) = find_root(root, folder, piece)?;
+            kept.is_default.store(is_default.into(), Ordering::Relaxed);
+            let (bound, is_size) = match find_bound(folder, piece) {
+                Ok(bound) => (bound.map_or(0, |bytes| bytes.saturating_add(1)), true),
+                Err(NoSize) => (1, false),
+            };
+            kept.disk.store(bound, Ordering::Relaxed);
+            kept.disk_is_no_size.store((!is_size).into(), Ordering::Relaxed);
             kept.root_length.store(length, Ordering::Release);
         }
         // SAFETY: written no more once the length is known.
         let root = unsafe { &*kept.root.get() };
         let root = root.get(..kept.root_length.load(Ordering::Relaxed)).unwrap_or_default();
         let pid = sys::process_id();
-        let length = make_folder(root, pid, folder)?;
+        let is_default = kept.is_default.load(Ordering::Relaxed) != 0;
+        // SAFETY: as above.
+        let place = unsafe { &mut *self.place.get() };
+        let length = folder::make(root, is_default, pid, folder, place).map_err(create)?;
         self.folder_length.store(length, Ordering::Relaxed);
 
         let inherited = Table::kept(kept);
@@ -382,8 +526,15 @@ impl Control {
             to *= 2;
         }
         let name = Path::new(PROCESS_NAME).ok_or(create(sys::ENOENT))?;
-        let request = Request { folder: self.folder()?, name, from: 0, to, mapped_from: 0 };
-        let table = Table { address: request.map()?, bytes: request.bytes(), ..inherited };
+        let folder = self.folder()?;
+        let request = Request { folder, name, inode: &self.inode, from: 0, to, mapped_from: 0 };
+        let address = request.map().inspect_err(|failure| {
+            if failure.error == sys::EPERM {
+                // It is not ours, and nothing is left there.
+                sys::remove_folder(folder.path);
+            }
+        })?;
+        let table = Table { address, bytes: request.bytes(), ..inherited };
         let header: *mut ProcessHeader = ptr::with_exposed_provenance_mut(table.address);
         let executable = &raw const PROC_EXE;
         // SAFETY: the mapping is new, ours, aligned to a page and larger than a
@@ -407,8 +558,12 @@ impl Control {
         }
         self.pid.store(pid, Ordering::Relaxed);
         self.header.store(header, Ordering::Release);
+        if kept.disk_is_no_size.load(Ordering::Relaxed) != 0 {
+            note_in(header, Failure::new(Incomplete::NoSize, sys::Error(0)));
+        }
         Table::keep(kept, table.address, table.bytes);
         kept.pid.store(pid, Ordering::Relaxed);
+        self.list_variants_locked();
         if inherited.address != 0 && inherited.bytes != 0 {
             // SAFETY: the parent's file; nothing in this process refers to it.
             unsafe { sys::unmap(inherited.address, inherited.bytes) };
@@ -419,63 +574,32 @@ impl Control {
 
 static PROC_EXE: [u8; 15] = *b"/proc/self/exe\0";
 
-/// The registrations in a mapped process file.
-#[derive(Clone, Copy)]
-struct Table {
-    address: usize,
-    bytes: usize,
-    count: u32,
-    next: u32,
-}
-
-impl Table {
-    /// The table that is mapped now.
-    fn kept(kept: &Kept) -> Self {
-        let numbers = kept.numbers.load(Ordering::Acquire);
-        Self {
-            address: kept.table.load(Ordering::Acquire),
-            bytes: kept.table_bytes.load(Ordering::Acquire),
-            count: (numbers >> 32) as u32,
-            next: (numbers as u32).max(FIRST_BASE),
-        }
+/// Reads a variable, whatever descriptors the program has left.
+fn read_variable(prefix: &[u8], piece: &mut [u8], value: &mut [u8]) -> Variable {
+    let mut variable = environment::read(prefix, piece, value);
+    if variable == Variable::NoDescriptor {
+        let mut again = || variable = environment::read(prefix, piece, value);
+        let _ = sys::with_free_descriptors(&mut again);
     }
-
-    /// Makes a mapping the one that is kept. Whoever forks in between inherits
-    /// a length that is never more than what is mapped.
-    fn keep(kept: &Kept, address: usize, bytes: usize) {
-        kept.table_bytes.store(0, Ordering::Release);
-        kept.table.store(address, Ordering::Release);
-        kept.table_bytes.store(bytes, Ordering::Release);
-    }
-
-    fn capacity(&self) -> u32 {
-        let room = self.bytes.saturating_sub(ProcessHeader::BYTES);
-        (room / Registration::BYTES) as u32
-    }
-
-    fn entry(&self, index: u32) -> *mut Registration {
-        let offset = ProcessHeader::BYTES + index as usize * Registration::BYTES;
-        ptr::with_exposed_provenance_mut(self.address + offset)
-    }
-
-    /// The base of a unit that was registered by another descriptor.
-    fn find(&self, unit: &Unit) -> Option<u32> {
-        (0..self.count)
-            // SAFETY: entries below the count were written.
-            .map(|index| unsafe { self.entry(index).read() })
-            .find(|entry| entry.unit == unit.unit && entry.blocks == unit.blocks)
-            .map(|entry| entry.base)
-    }
+    variable
 }
 
 /// Finds the absolute path of the folder for records; gives its length with
-/// the final zero. `value` and `piece` are room to work in.
-fn find_root(root: &mut [u8], value: &mut [u8], piece: &mut [u8]) -> Result<usize, Failure> {
-    let mut variable = environment::read(DIR_PREFIX, piece, value);
-    if variable == Variable::NoDescriptor {
-        sys::with_free_descriptors(&mut || variable = environment::read(DIR_PREFIX, piece, value))
-            .map_err(create)?;
+/// the final zero, and whether it is the default. `value` and `piece` are room to
+/// work in.
+///
+/// There is none for a program with rights that whoever started it has not: these would
+/// choose, by the environment or where they start it, what it makes with its rights.
+fn find_root(
+    root: &mut [u8],
+    value: &mut [u8],
+    piece: &mut [u8],
+) -> Result<(usize, bool), Failure> {
+    if sys::is_privileged(piece) {
+        return Err(create(sys::EPERM));
     }
+    let variable = read_variable(DIR_PREFIX, piece, value);
+    let is_default = matches!(variable, Variable::Unset | Variable::Value(0));
     let folder = match variable {
         Variable::Unset | Variable::Value(0) => DEFAULT_DIR.as_bytes(),
         Variable::Value(length) => value.get(..length).unwrap_or_default(),
@@ -494,64 +618,57 @@ fn find_root(root: &mut [u8], value: &mut [u8], piece: &mut [u8]) -> Result<usiz
         text.push_byte(b'/');
         text
     };
-    text.push(folder).push_byte(0).length().ok_or(create(sys::ENAMETOOLONG))
+    let length = text.push(folder).push_byte(0).length();
+    Ok((length.ok_or(create(sys::ENAMETOOLONG))?, is_default))
 }
 
-/// How many bytes logs may take, as the environment says it; 0 if it does not.
-fn find_bound(value: &mut [u8], piece: &mut [u8]) -> u64 {
-    let Variable::Value(length) = environment::read(DISK_PREFIX, piece, value) else { return 0 };
-    let digits = value.get(..length).unwrap_or_default();
+/// A bound that cannot be read.
+struct NoSize;
+
+/// How many bytes logs or counters may take, if the environment says it.
+fn find_bound(value: &mut [u8], piece: &mut [u8]) -> Result<Option<u64>, NoSize> {
+    match read_variable(DISK_PREFIX, piece, value) {
+        Variable::Value(0) | Variable::Unset => Ok(None),
+        Variable::Value(length) => {
+            size(value.get(..length).unwrap_or_default()).map(Some).ok_or(NoSize)
+        }
+        Variable::TooLong | Variable::NoDescriptor => Err(NoSize),
+    }
+}
+
+/// A number of bytes, with a unit behind it or without.
+fn size(text: &[u8]) -> Option<u64> {
+    let (digits, shift) = match text.split_last()? {
+        (b'k' | b'K', digits) => (digits, 10),
+        (b'm' | b'M', digits) => (digits, 20),
+        (b'g' | b'G', digits) => (digits, 30),
+        _ => (text, 0),
+    };
+    if digits.is_empty() {
+        return None;
+    }
     let number = digits.iter().try_fold(0u64, |number, digit| {
         let digit = digit.checked_sub(b'0').filter(|&digit| digit < 10)?;
         number.checked_mul(10)?.checked_add(digit.into())
     });
-    number.unwrap_or(0)
+    number?.checked_mul(1 << shift)
 }
 
-/// Makes the folder for records, and those above it that are missing. Whether
-/// that worked shows when something is made in it.
-fn make_root(root: &mut [u8], length: usize) {
-    let whole = |root: &[u8]| root.get(..length).and_then(Path::new).map(sys::make_folder);
-    if whole(root) != Some(Err(sys::ENOENT)) {
-        return;
-    }
-    for end in 1..length {
-        if root.get(end) == Some(&b'/') {
-            if let Some(slash) = root.get_mut(end) {
-                *slash = 0;
-            }
-            let _ = root.get(..=end).and_then(Path::new).map(sys::make_folder);
-            if let Some(zero) = root.get_mut(end) {
-                *zero = b'/';
-            }
-        }
-    }
-    whole(root);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Makes the process's folder and writes its path; gives its length with the
-/// final zero.
-fn make_folder(root: &[u8], pid: u32, folder: &mut [u8]) -> Result<usize, Failure> {
-    const ATTEMPTS: u64 = 1000;
-    let path_of_root = Path::new(root);
-    let root = root.split_last().map_or(root, |(_, path)| path);
-    let now = sys::now();
-    for nonce in now..now.saturating_add(ATTEMPTS) {
-        let mut text = Text::after(folder, 0);
-        text.push(root).push_byte(b'/').push_decimal(pid).push_byte(b'-');
-        let length = text.push_hexadecimal(nonce).push_byte(0).length();
-        let length = length.ok_or(create(sys::ENAMETOOLONG))?;
-        let path = folder.get(..length).and_then(Path::new).ok_or(create(sys::ENAMETOOLONG))?;
-        let mut made = sys::make_folder(path);
-        if made == Err(sys::ENOENT) && path_of_root.map(sys::make_folder) == Some(Ok(())) {
-            // The records were removed after our parent began.
-            made = sys::make_folder(path);
+    #[test]
+    fn sizes_are_read() {
+        for (text, bytes) in [("0", 0), ("70000", 70_000), ("64K", 64 << 10), ("64k", 64 << 10)] {
+            assert_eq!(size(text.as_bytes()), Some(bytes));
         }
-        match made {
-            Ok(()) => return Ok(length),
-            Err(sys::EEXIST) => {}
-            Err(error) => return Err(create(error)),
+        assert_eq!(size(b"3M"), Some(3 << 20));
+        assert_eq!(size(b"2g"), Some(2 << 30));
+        for bad in
+            ["", "K", "-1", "abc", "1T", "1KB", "1 M", "99999999999G", "99999999999999999999"]
+        {
+            assert_eq!(size(bad.as_bytes()), None, "{bad}");
         }
     }
-    Err(create(sys::EEXIST))
 }

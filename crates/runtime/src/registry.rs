@@ -1,4 +1,5 @@
-//! The modules that count and the copies of their areas, for a whole process.
+//! What all instances of the runtime in a process share: the modules that count and
+//! the copies of their areas, and the process's records.
 //!
 //! Whoever sets a thread's `%gs` base must have mapped every module's area at
 //! that distance, so all instances of the runtime in a process have to know of
@@ -25,6 +26,7 @@ use crate::file::Failure;
 use crate::lock::{Guard, Lock};
 use crate::process::{Control, Kept};
 use crate::sys::{self, Auxiliary, PAGE};
+use crate::variants::Variants;
 
 /// Modules at once in a process.
 pub(crate) const MODULES: usize = 512;
@@ -155,6 +157,8 @@ pub(crate) struct Own {
     why: AtomicU32,
     error: AtomicU32,
     control: Control,
+    /// The same of the log.
+    log: Control,
     /// Room to work in, under the lock: stacks may be small.
     scratch: UnsafeCell<[u64; SCRATCH_WORDS]>,
 }
@@ -164,6 +168,8 @@ pub(crate) struct Own {
 pub(crate) struct Registry {
     magic: AtomicU64,
     kept: Kept,
+    /// The same of the log.
+    log_kept: Kept,
     /// The number of the next module.
     next_number: AtomicU32,
     /// Entries and copies up to here are or were used.
@@ -180,6 +186,8 @@ pub(crate) struct Registry {
     sharers: [AtomicUsize; SHARERS],
     entries: [Entry; MODULES],
     copies: [ThreadCopy; COPIES],
+    /// What the process is made of.
+    pub(crate) variants: Variants,
     /// Wiped on fork, and on pages of its own.
     own: Wiped,
 }
@@ -233,11 +241,7 @@ impl Registry {
             Err(sys::EEXIST) => {
                 let patience = AtomicU32::new(0);
                 for _ in 0..PATIENCE_MILLISECONDS {
-                    let mut word = [0; 8];
-                    if sys::read_memory(place, &mut word) != Ok(word.len()) {
-                        return None;
-                    }
-                    match u64::from_ne_bytes(word) {
+                    match sys::read_word(place)? {
                         MAGIC => return Some(registry),
                         0 => drop(sys::wait(&patience, 0, 1)),
                         _ => return None,
@@ -260,6 +264,13 @@ impl Registry {
         self.own().lock.take()
     }
 
+    /// What logs share in this process.
+    pub(crate) fn log(&'static self) -> &'static Control {
+        let own = self.own();
+        own.log.keep_in(&self.log_kept);
+        &own.log
+    }
+
     /// What this process inherited of where it records.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
@@ -275,6 +286,16 @@ impl Registry {
             own.control.note(Failure::new(why, error));
         }
         Ok(&own.control)
+    }
+
+    /// Has those records that there are list the variants that they do not have. Under the
+    /// lock.
+    pub(crate) fn list_variants(&'static self) {
+        let own = self.own();
+        for (control, kept) in [(&own.control, &self.kept), (&own.log, &self.log_kept)] {
+            control.keep_in(kept);
+            control.list_variants();
+        }
     }
 
     /// Notes why the record is incomplete, now or when there is one.
@@ -314,6 +335,7 @@ impl Registry {
             base_instructions: self.base_instructions.load(Ordering::Relaxed) == 2,
             linker: self.linker.load(Ordering::Relaxed),
             stack: self.stack.load(Ordering::Relaxed),
+            privileged: None,
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) const EEXIST: Error = Error(17);
 pub(crate) const EMFILE: Error = Error(24);
 pub(crate) const EFBIG: Error = Error(27);
 pub(crate) const ENAMETOOLONG: Error = Error(36);
+pub(crate) const ESTALE: Error = Error(116);
+pub(crate) const EPERM: Error = Error(1);
 pub(crate) const ENOSYS: Error = Error(38);
 pub(crate) const EOVERFLOW: Error = Error(75);
 pub(crate) const EOPNOTSUPP: Error = Error(95);
@@ -33,6 +35,7 @@ pub(crate) const O_RDWR: u32 = 2;
 pub(crate) const O_CREAT: u32 = 0o100;
 pub(crate) const O_EXCL: u32 = 0o200;
 pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
+pub(crate) const O_NONBLOCK: u32 = 0o4000;
 pub(crate) const O_DIRECTORY: u32 = 0o200_000;
 pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
 pub(crate) const O_PATH: u32 = 0o10_000_000;
@@ -172,10 +175,10 @@ const RANDOM: usize = 1;
 const WIPE_ON_FORK: usize = 18;
 
 /// Private memory that reads zero in the children of forks.
-pub(crate) fn map_wiped_on_fork(bytes: usize) -> Result<usize, Error> {
+pub(crate) fn map_wiped_on_fork(bytes: usize, wiped: usize) -> Result<usize, Error> {
     // SAFETY: new memory at an address of the kernel's choice.
     let address = unsafe { call(9, [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0]) }?;
-    match wipe_on_fork(address, bytes) {
+    match wipe_on_fork(address, wiped) {
         Ok(()) => Ok(address),
         Err(error) => {
             // SAFETY: nobody knows the address yet.
@@ -301,12 +304,16 @@ pub(crate) struct Auxiliary {
     pub(crate) linker: usize,
     /// An address at the top of the stack, 0 if it is not known.
     pub(crate) stack: usize,
+    /// Whether the program has rights that whoever started it has not (`AT_SECURE`), if
+    /// that is known.
+    pub(crate) privileged: Option<bool>,
 }
 
 /// Reads what the kernel tells, by way of `vector`.
 pub(crate) fn auxiliary(vector: &mut [u64]) -> Auxiliary {
     const GET_AUXILIARY_VECTOR: usize = 0x4155_5856;
     const BASE: u64 = 7;
+    const SECURE: u64 = 23;
     const RANDOM_BYTES: u64 = 25;
     const HARDWARE_CAPABILITIES_2: u64 = 26;
     const FSGSBASE: u64 = 2;
@@ -322,16 +329,32 @@ pub(crate) fn auxiliary(vector: &mut [u64]) -> Auxiliary {
             close(file);
         }
     }
-    let mut found = Auxiliary { base_instructions: false, linker: 0, stack: 0 };
+    let mut found = Auxiliary { base_instructions: false, linker: 0, stack: 0, privileged: None };
     for [kind, value] in vector.as_chunks().0 {
         match *kind {
             BASE => found.linker = *value as usize,
+            SECURE => found.privileged = Some(*value != 0),
             RANDOM_BYTES => found.stack = *value as usize,
             HARDWARE_CAPABILITIES_2 => found.base_instructions = value & FSGSBASE != 0,
             _ => {}
         }
     }
     found
+}
+
+/// Whether this program has rights that whoever started it has not (set-user-id,
+/// set-group-id, capabilities of the file). `room` is to work in.
+pub(crate) fn is_privileged(room: &mut [u8]) -> bool {
+    room.iter_mut().for_each(|byte| *byte = 0);
+    // SAFETY: any bytes are a number.
+    let (_, vector, _) = unsafe { room.align_to_mut() };
+    auxiliary(vector).privileged.unwrap_or_else(|| {
+        // A process that changed its user may not read what it was told (before Linux
+        // 6.4).
+        // SAFETY: the calls have no arguments.
+        let ids = [102, 107, 104, 108].map(|number| unsafe { call(number, [0; 6]) });
+        ids[0] != ids[1] || ids[2] != ids[3]
+    })
 }
 
 /// How far the stack may grow.
@@ -509,22 +532,64 @@ pub(crate) fn open(
     Ok(Descriptor(file as i32))
 }
 
-/// Makes a folder that we can use, whatever the program's umask.
-pub(crate) fn make_folder(path: Path<'_>) -> Result<(), Error> {
-    const WRITE_AND_SEARCH: usize = 3;
-    // SAFETY: the path ends with a zero.
-    unsafe { call(83, [path.address(), 0o777, 0, 0, 0, 0]) }?;
-    // SAFETY: the path ends with a zero.
-    match unsafe { call(21, [path.address(), WRITE_AND_SEARCH, 0, 0, 0, 0]) } {
-        Err(EACCES) => change_mode(Descriptor(AT_FDCWD), path, 0o700),
-        _ => Ok(()),
+/// What the kernel says of an open file.
+#[derive(Clone, Copy)]
+pub(crate) struct Status {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) links: u64,
+    pub(crate) mode: u32,
+    pub(crate) owner: u32,
+    pub(crate) length: u64,
+}
+
+impl Status {
+    /// Whether it is a file, and not a folder, a link, a pipe or a device.
+    pub(crate) fn is_file(&self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
     }
 }
 
-/// Changes the mode of `path`, relative to `folder`.
-pub(crate) fn change_mode(folder: Descriptor, path: Path<'_>, mode: u32) -> Result<(), Error> {
+/// Asks what an open file is. Not inlined, as the stack of whoever asks may be small.
+#[inline(never)]
+pub(crate) fn status(file: Descriptor) -> Result<Status, Error> {
+    // `struct stat` (`arch/x86/include/uapi/asm/stat.h`).
+    let mut words = [0u64; 18];
+    // SAFETY: the kernel writes the 144 bytes of the structure into our memory.
+    unsafe { call(5, [file.0 as usize, words.as_mut_ptr() as usize, 0, 0, 0, 0]) }?;
+    let [device, inode, links, mode_and_owner, _, _, length, ..] = words;
+    let (mode, owner) = (mode_and_owner as u32, (mode_and_owner >> 32) as u32);
+    Ok(Status { device, inode, links, mode, owner, length })
+}
+
+/// Makes a folder, relative to `folder`.
+pub(crate) fn make_folder(folder: Descriptor, path: Path<'_>, mode: u32) -> Result<(), Error> {
     // SAFETY: the path ends with a zero.
-    unsafe { call(268, [folder.0 as usize, path.address(), mode as usize, 0, 0, 0]) }.map(drop)
+    unsafe { call(258, [folder.0 as usize, path.address(), mode as usize, 0, 0, 0]) }.map(drop)
+}
+
+/// Removes a file, relative to `folder`.
+pub(crate) fn remove(folder: Descriptor, path: Path<'_>) {
+    // SAFETY: the path ends with a zero.
+    let _ = unsafe { call(263, [folder.0 as usize, path.address(), 0, 0, 0, 0]) };
+}
+
+/// Removes a folder if it is empty.
+pub(crate) fn remove_folder(path: Path<'_>) {
+    // SAFETY: the path ends with a zero.
+    let _ = unsafe { call(84, [path.address(), 0, 0, 0, 0, 0]) };
+}
+
+/// Changes the mode of what is at `path`.
+pub(crate) fn change_mode(path: Path<'_>, mode: u32) -> Result<(), Error> {
+    // SAFETY: the path ends with a zero.
+    unsafe { call(90, [path.address(), mode as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Changes the mode of an open file.
+pub(crate) fn change_mode_of(file: Descriptor, mode: u32) -> Result<(), Error> {
+    // SAFETY: concerns the file only.
+    unsafe { call(91, [file.0 as usize, mode as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
 /// Writes the current folder's path and a zero into `buffer`; gives their length.

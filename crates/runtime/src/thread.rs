@@ -25,6 +25,11 @@
 //! are used again, with pages that are in memory and on the disk already. If none
 //! was given back, the file grows, and the segment that was filled first leaves
 //! the ring for ever. [`backtrail_abi::log`] says who may do what to a segment.
+//!
+//! # One state for a thread
+//! A state is two pages: the first is wiped in the child of a fork, the other stays
+//! ([`crate::lasting`], which says how instances of the runtime share a thread's
+//! state). A thread *attends* when it has a state, and begins to log later, if ever.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -38,6 +43,7 @@ use backtrail_abi::log::{
 };
 
 use crate::file::{Failure, Request};
+use crate::lasting::Lasting;
 use crate::name::Text;
 use crate::process::Control;
 use crate::sys::{self, PAGE, Path};
@@ -138,6 +144,8 @@ pub(crate) struct State {
     /// The fast path's word; see the module.
     word: AtomicU64,
     windows: [Window; WINDOWS],
+    /// What tells the file from others.
+    inode: AtomicU64,
     /// The length of the file.
     length: AtomicU64,
     /// Where the last window in it ends.
@@ -155,11 +163,19 @@ pub(crate) struct State {
     /// Nonzero: the thread is of the process that made the record, so that its
     /// end can be found out.
     mortal: AtomicU32,
+    /// Nonzero: the thread has logged, and has an ordinal.
+    has_begun: AtomicU32,
     /// The next state of the process.
     next: AtomicPtr<State>,
+    /// Up to here all is wiped on fork.
+    lasting: Lasting,
 }
 
-const _: () = assert!(size_of::<State>() <= PAGE);
+const _: () = assert!(core::mem::offset_of!(State, lasting) == PAGE);
+const _: () = assert!(
+    PAGE + core::mem::offset_of!(Lasting, frame) == backtrail_abi::frames::STATE_FRAME
+        && PAGE + core::mem::offset_of!(Lasting, depth) == backtrail_abi::log::STATE_DEPTH
+);
 
 /// The offset the fast path relies on, and probes.
 pub(crate) const WORD_OFFSET: usize = core::mem::offset_of!(State, word);
@@ -168,8 +184,13 @@ const _: () = assert!(WORD_OFFSET == backtrail_abi::log::STATE_WORD);
 impl State {
     /// The state behind a thread's pointer.
     pub(crate) fn at(slot: &AtomicPtr<Self>) -> Option<&'static Self> {
-        // SAFETY: the pointer is null or a page mapped by `own`, never unmapped.
+        // SAFETY: the pointer is null or a state mapped by `new`, never unmapped.
         unsafe { slot.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// What is not wiped on fork.
+    pub(crate) fn lasting(&self) -> &Lasting {
+        &self.lasting
     }
 
     /// Whether the thread has stopped recording. Keeps the word from ever
@@ -218,49 +239,100 @@ impl State {
 
     /// Whether the state is of no thread, as a fork's child finds it.
     pub(crate) fn is_wiped(&self) -> bool {
-        self.tid.load(Ordering::Relaxed) == 0
+        self.tid() == 0
     }
 
-    /// The calling thread's state, with a file, made if it has none.
-    pub(crate) fn own(control: &Control, slot: &AtomicPtr<Self>) -> Result<&'static Self, Failure> {
-        if let Some(state) = Self::at(slot)
-            && state.tid.load(Ordering::Relaxed) != 0
-        {
+    /// The calling thread's state, if it has one.
+    pub(crate) fn find(control: &Control, slot: &AtomicPtr<Self>) -> Option<&'static Self> {
+        Self::at(slot).or_else(|| {
+            let _guard = control.lock();
+            Self::join(control, slot)
+        })
+    }
+
+    /// The calling thread's state, made if it has none.
+    pub(crate) fn attend(
+        control: &Control,
+        slot: &AtomicPtr<Self>,
+    ) -> Result<&'static Self, Failure> {
+        if let Some(state) = Self::at(slot) {
             return Ok(state);
         }
         let _guard = control.lock();
+        match Self::join(control, slot) {
+            Some(state) => Ok(state),
+            None => Self::new(control, slot),
+        }
+    }
+
+    /// The calling thread's state, with its number in the record, given now if it has
+    /// none.
+    pub(crate) fn own(control: &Control, slot: &AtomicPtr<Self>) -> Result<&'static Self, Failure> {
+        let state = Self::attend(control, slot)?;
+        if state.has_begun.load(Ordering::Relaxed) != 0 {
+            return Ok(state);
+        }
+        let _guard = control.lock();
+        if state.is_wiped() {
+            state.enlist(control);
+            let (slots, thread) = control.take_inherited();
+            state.forked_at.store(slots, Ordering::Relaxed);
+            state.forked_by.store(thread, Ordering::Relaxed);
+        }
+        state.tid.store(sys::thread_id(), Ordering::Relaxed);
+        state.mortal.store(control.is_own_process().into(), Ordering::Relaxed);
+        state.ordinal.store(control.next_ordinal(), Ordering::Relaxed);
+        state.has_begun.store(1, Ordering::Relaxed);
+        Ok(state)
+    }
+
+    /// What another instance has found or made for the calling thread is this one's,
+    /// too. Under the lock.
+    fn join(control: &Control, slot: &AtomicPtr<Self>) -> Option<&'static Self> {
+        let tid = sys::thread_id();
+        let is_first = |state: &Self| tid == control.pid() && tid == state.tid();
+        let state = control.all_states().find(sys::thread_pointer(), is_first)?;
+        state.lead_here(slot);
+        Some(state)
+    }
+
+    /// A state for the calling thread, which has none. Under the lock.
+    fn new(control: &Control, slot: &AtomicPtr<Self>) -> Result<&'static Self, Failure> {
         let tid = sys::thread_id();
         let own_process = control.is_own_process();
-        let state = match Self::at(slot) {
-            Some(wiped) => {
-                wiped.enlist(control);
-                let (slots, thread) = inherited();
-                wiped.forked_at.store(slots, Ordering::Relaxed);
-                wiped.forked_by.store(thread, Ordering::Relaxed);
-                wiped
+        let state = match own_process.then(|| Self::take_over(control, tid)).flatten() {
+            Some(state) => {
+                control.all_states().remove(state);
+                state
             }
-            None => match own_process.then(|| Self::take_over(control, tid)).flatten() {
-                Some(state) => state,
-                None => {
-                    let page = sys::map_wiped_on_fork(PAGE).map_err(|error| {
-                        // Without a state the thread could not remember that it
-                        // stopped, so the process does.
-                        let failure = Failure::new(Incomplete::Map, error);
-                        control.stop_locked(failure);
-                        failure
-                    })?;
-                    // SAFETY: a new page, aligned, zero, never unmapped.
-                    let state = unsafe { &*ptr::with_exposed_provenance::<Self>(page) };
-                    state.enlist(control);
-                    state
-                }
-            },
+            None => {
+                let pages = sys::map_wiped_on_fork(size_of::<Self>(), PAGE).map_err(|error| {
+                    // Without a state the thread could not remember that it
+                    // stopped, so the process does.
+                    let failure = Failure::new(Incomplete::Map, error);
+                    control.stop_locked(failure);
+                    failure
+                })?;
+                // SAFETY: new pages, aligned, zero, never unmapped.
+                let state = unsafe { &*ptr::with_exposed_provenance::<Self>(pages) };
+                state.enlist(control);
+                state
+            }
         };
         state.tid.store(tid, Ordering::Relaxed);
         state.mortal.store(own_process.into(), Ordering::Relaxed);
-        state.ordinal.store(control.next_ordinal(), Ordering::Relaxed);
-        slot.store(ptr::from_ref(state).cast_mut(), Ordering::Relaxed);
+        control.all_states().add(state, sys::thread_pointer());
+        state.lead_here(slot);
         Ok(state)
+    }
+
+    fn lead_here(&self, slot: &AtomicPtr<Self>) {
+        self.lasting.add_slot(slot);
+        slot.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+    }
+
+    fn tid(&self) -> u32 {
+        self.tid.load(Ordering::Relaxed)
     }
 
     /// Appends an event. The caller has all signals blocked.
@@ -301,7 +373,8 @@ impl State {
         }
         let mut buffer = [0; NAME_BYTES];
         let name = self.name(&mut buffer)?;
-        let request = Request { folder: control.folder()?, name, from, to, mapped_from: start };
+        let (folder, inode) = (control.folder()?, &self.inode);
+        let request = Request { folder, name, inode, from, to, mapped_from: start };
         let window = self.vacant().ok_or(Failure::new(Incomplete::Limit, sys::ENOMEM))?;
         let bytes = end.saturating_sub(start) as usize;
         let address =
@@ -422,18 +495,9 @@ impl State {
         self.forked_at.store(0, Ordering::Relaxed);
         self.forked_by.store(0, Ordering::Relaxed);
         self.stopped.store(0, Ordering::Relaxed);
+        self.has_begun.store(0, Ordering::Relaxed);
+        self.lasting.clear();
     }
-}
-
-/// Where the process that this is a fork of was, and which thread of it.
-#[cfg(feature = "log")]
-fn inherited() -> (u32, u32) {
-    crate::inheritance::take()
-}
-
-#[cfg(not(feature = "log"))]
-fn inherited() -> (u32, u32) {
-    (0, 0)
 }
 
 /// The first zero word in a mapped range of whole words.

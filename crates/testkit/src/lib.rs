@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cores;
+pub mod random_frames;
 pub mod random_graph;
 pub mod random_link;
 pub mod random_profile;

@@ -70,11 +70,14 @@ fn native(rng: &mut Rng) -> NativeObject {
             _ => Strength::Weak,
         },
         comdat: (rng.u8(0..3) == 0).then(|| GROUPS[rng.usize(0..GROUPS.len())].to_string()),
+        means: None,
     };
     let count = rng.usize(0..4);
     NativeObject {
         name: "native.o".to_string(),
         shared: rng.bool(),
         definitions: (0..count).map(|_| definition(rng)).collect(),
+        references: Vec::new(),
+        system: false,
     }
 }

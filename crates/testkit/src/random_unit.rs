@@ -185,7 +185,9 @@ fn data(rng: &mut Rng, symbols: usize) -> SymbolKind {
     let mut refers_to: Vec<Sym> = (0..symbols).map(Sym::new).collect();
     rng.shuffle(&mut refers_to);
     refers_to.truncate(if defined { rng.usize(0..4) } else { 0 });
-    SymbolKind::Data { defined, constant: rng.bool(), size: size_in_bytes(rng), refers_to }
+    let (constant, size) = (rng.bool(), size_in_bytes(rng));
+    let section = (rng.u8(0..4) == 0).then(|| string(rng));
+    SymbolKind::Data { defined, constant, size, refers_to, section }
 }
 
 fn symbol(rng: &mut Rng, unit: &Unit, kind: SymbolKind) -> Symbol {

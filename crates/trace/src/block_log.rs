@@ -3,7 +3,8 @@
 //! [`Process`] is a process file: which event numbers stand for which unit's
 //! blocks. [`Events`] walks a thread's log with it, whose bytes
 //! [`ThreadLog`] has in order. [`ProgramMap`] turns the
-//! numbers into functions, blocks and lines. For each thread of each process:
+//! numbers into functions, blocks and lines, and [`Moments`] says which activations they
+//! are of. For each thread of each process:
 //!
 //! ```
 //! # fn main() -> Result<(), backtrail_trace::Error> {
@@ -25,14 +26,16 @@
 mod events;
 mod frames;
 mod inherited;
+mod moments;
 mod process;
 mod program_map;
 mod segments;
 
 pub use events::{Event, Events, Summary};
-pub use frames::LogFrames;
-pub use inherited::InheritedLog;
-pub use process::{Gap, Process, Range};
+pub use frames::Placed;
+pub use inherited::{InheritedLog, Part};
+pub use moments::{LogFrames, Moment, Moments};
+pub use process::{Gap, Module, Process, Range};
 pub use program_map::{ProgramMap, Step};
 pub use segments::ThreadLog;
 

@@ -30,8 +30,8 @@ pub struct CallNode {
 /// Builds a call tree, step by step.
 #[derive(Debug)]
 pub struct CallTree {
-    /// By place: its function.
-    functions: Vec<u32>,
+    /// The function of each place, by increasing place.
+    functions: Vec<(u32, u32)>,
     nodes: Vec<CallNode>,
     children: HashMap<(u32, u32), u32>,
     /// The nodes of the frames there are.
@@ -42,11 +42,7 @@ pub struct CallTree {
 impl CallTree {
     /// An empty tree of a trace with this legend.
     pub fn new(legend: &Legend) -> Self {
-        let count = legend.places.last().map_or(0, |(place, _)| *place as usize + 1);
-        let mut functions = vec![u32::MAX - 1; count];
-        for (place, name) in &legend.places {
-            functions[*place as usize] = name.function;
-        }
+        let functions = legend.places.iter().map(|(place, name)| (*place, name.function)).collect();
         let (nodes, children) = (Vec::new(), HashMap::new());
         Self { functions, nodes, children, stack: Vec::new(), root: 0 }
     }
@@ -60,7 +56,8 @@ impl CallTree {
 
     /// The next step of the thread.
     pub fn push(&mut self, step: Step) {
-        let function = self.functions.get(step.place as usize).copied().unwrap_or(u32::MAX - 1);
+        let found = self.functions.binary_search_by_key(&step.place, |it| it.0);
+        let function = found.map_or(u32::MAX - 1, |at| self.functions[at].1);
         let enters = step.enters || self.stack.is_empty();
         let below = (step.depth as usize).saturating_sub(usize::from(step.enters));
         self.stack.truncate(below);
@@ -110,6 +107,7 @@ mod tests {
             files: Vec::new(),
             places: vec![(0, place(0)), (1, place(1)), (2, place(2)), (3, place(0))],
             incomplete: Vec::new(),
+            inlined: Default::default(),
         };
         let mut tree = CallTree::new(&legend);
         tree.begin_thread();
@@ -139,6 +137,7 @@ mod tests {
             files: Vec::new(),
             places: vec![(0, name)],
             incomplete: Vec::new(),
+            inlined: Default::default(),
         };
         let mut tree = CallTree::new(&legend);
         tree.begin_thread();

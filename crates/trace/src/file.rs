@@ -40,6 +40,7 @@
 //!     files: vec![],
 //!     places: vec![(0, place(0, 0)), (1, place(0, 1)), (2, place(1, 0))],
 //!     incomplete: vec![],
+//!     inlined: Default::default(),
 //! })?;
 //!
 //! let mut file = TraceFile::open(std::io::Cursor::new(bytes))?;
@@ -56,6 +57,9 @@ mod range_coder;
 mod read;
 mod write;
 
+use std::collections::BTreeMap;
+
+use backtrail_plan::merged::Merged;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -68,7 +72,10 @@ pub const MAGIC: [u8; 8] = *b"BTTRACE\n";
 /// The last bytes.
 pub const END_MAGIC: [u8; 8] = *b"BTTREND\n";
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 4;
+/// The oldest version that can be read: version 1 did not say [`TraceFile::ended_by`],
+/// version 2 not [`Legend::inlined`], and version 3 not [`TraceFile::merged`].
+const OLDEST: u32 = 1;
 /// The extension of trace files.
 pub const EXTENSION: &str = "bttrace";
 
@@ -136,9 +143,34 @@ pub struct Legend {
     pub places: Vec<(u32, PlaceName)>,
     /// Why the trace does not have everything, a line each.
     pub incomplete: Vec<String>,
+    /// Where the lines of places were inlined, of those that were: file and line, from the
+    /// innermost outwards.
+    #[serde(skip)]
+    pub inlined: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
 impl Legend {
+    /// Fails unless every number in it is of something that there is, and the places
+    /// are in order.
+    fn check(&self) -> Result<(), Error> {
+        if !self.places.is_sorted_by(|a, b| a.0 < b.0) {
+            return Err(corrupt("its places are out of order"));
+        }
+        for (_, place) in &self.places {
+            if place.function as usize >= self.functions.len() {
+                return Err(corrupt("a place is in a function that is not there"));
+            }
+            if place.file.is_some_and(|file| file as usize >= self.files.len()) {
+                return Err(corrupt("a place is in a file that is not there"));
+            }
+        }
+        let mut files = self.inlined.values().flatten().map(|(file, _)| *file);
+        if files.any(|file| file as usize >= self.files.len()) {
+            return Err(corrupt("a place was inlined in a file that is not there"));
+        }
+        Ok(())
+    }
+
     /// What a place is.
     pub fn place(&self, place: u32) -> Option<&PlaceName> {
         let at = self.places.binary_search_by_key(&place, |(number, _)| *number).ok()?;
@@ -169,6 +201,15 @@ impl Legend {
         let place = self.place(place)?;
         let file = self.files.get(place.file? as usize)?;
         (place.line != 0).then_some((file, place.line))
+    }
+
+    /// The source file and the line of a place, and those where it was inlined, from the
+    /// innermost outwards.
+    pub fn lines(&self, place: u32) -> impl Iterator<Item = (&str, u32)> {
+        let outer = self.inlined.get(&place).into_iter().flatten();
+        let outer =
+            outer.filter_map(|&(file, line)| Some((self.files.get(file as usize)?.as_str(), line)));
+        self.line(place).into_iter().chain(outer)
     }
 }
 
@@ -215,6 +256,12 @@ struct ChunkIndex {
 struct Index {
     legend: Legend,
     threads: Vec<ThreadIndex>,
+    /// The signal that ended the program.
+    ended_by: Option<i32>,
+    /// [`Legend::inlined`].
+    inlined: BTreeMap<u32, Vec<(u32, u32)>>,
+    /// How far the runs were compared that it was put together from.
+    merged: Option<Merged>,
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 16] {
@@ -224,4 +271,70 @@ fn checksum(bytes: &[u8]) -> [u8; 16] {
 /// A trace file that cannot be.
 fn corrupt(what: &'static str) -> Error {
     Error::CorruptTrace(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_legend_names_what_is_there() {
+        let place = |function, file| PlaceName { function, label: 0, file, line: 1 };
+        let check = |places: Vec<(u32, PlaceName)>| {
+            let legend = Legend {
+                program: String::new(),
+                build_id: String::new(),
+                kind: Kind::Code,
+                functions: vec![FunctionName { name: "f".into() }],
+                files: vec!["a.c".into()],
+                places,
+                incomplete: vec![],
+                inlined: BTreeMap::new(),
+            };
+            legend.check().is_ok()
+        };
+        assert!(check(vec![]) && check(vec![(3, place(0, None)), (u32::MAX, place(0, Some(0)))]));
+        assert!(!check(vec![(3, place(1, None))]));
+        assert!(!check(vec![(3, place(0, Some(1)))]));
+        assert!(!check(vec![(3, place(0, None)), (2, place(0, None))]));
+    }
+
+    /// Those before said nothing of inlining, and the first nothing of signals.
+    #[test]
+    fn files_of_earlier_versions_are_read() {
+        let legend = || Legend {
+            program: "p".into(),
+            build_id: String::new(),
+            kind: Kind::Blocks,
+            functions: vec![FunctionName { name: "f".into() }],
+            files: vec!["a.c".into()],
+            places: vec![(0, PlaceName { function: 0, label: 0, file: Some(0), line: 7 })],
+            incomplete: vec![],
+            inlined: BTreeMap::new(),
+        };
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        writer.begin_thread(1, 1).unwrap();
+        writer.push(Step { place: 0, depth: 1, enters: true }).unwrap();
+        writer.end_thread(Ending::Whole).unwrap();
+        let bytes = writer.finish(legend()).unwrap();
+        let trailer = bytes.len() - TRAILER_BYTES as usize;
+        let offset = u64::from_le_bytes(*bytes[trailer..].first_chunk().unwrap()) as usize;
+        let index = zstd::decode_all(&bytes[offset..trailer]).unwrap();
+        for (version, missing) in [(VERSION, 0), (3, 1), (2, 2), (1, 3)] {
+            let raw = &index[..index.len() - missing];
+            let packed = zstd::encode_all(raw, 3).unwrap();
+            let mut old = bytes[..offset].to_vec();
+            old[MAGIC.len()..HEADER_BYTES as usize].copy_from_slice(&version.to_le_bytes());
+            old.extend(&packed);
+            for number in [offset, packed.len(), raw.len()] {
+                old.extend((number as u64).to_le_bytes());
+            }
+            old.extend(blake3::hash(&packed).as_bytes());
+            old.extend(END_MAGIC);
+            let mut file = TraceFile::open(std::io::Cursor::new(old)).unwrap();
+            assert_eq!((file.legend(), file.ended_by()), (&legend(), None), "{version}");
+            assert_eq!(file.legend().lines(0).collect::<Vec<_>>(), [("a.c", 7)]);
+            assert_eq!(file.steps(0, 0).unwrap().count(), 1, "{version}");
+        }
+    }
 }

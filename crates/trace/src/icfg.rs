@@ -44,8 +44,6 @@ use std::sync::Arc;
 
 use backtrail_graph::{Index, IndexMap, define_index};
 
-pub use backtrail_analysis::unseen;
-
 use crate::Error;
 pub(crate) use fans::{Fan, Fans};
 pub(crate) use order::Order;

@@ -87,6 +87,7 @@ pub mod probes;
 pub mod realizability;
 pub mod rebuild;
 mod separation;
+pub mod unfollowed;
 pub mod witness_log;
 pub mod witness_tree;
 
@@ -173,6 +174,9 @@ pub enum Error {
     /// The partial traces are not of one execution.
     #[error("the partial runs diverged: {0}")]
     Diverged(rebuild::Divergence),
+    /// Something ran that the traced graph has no way to.
+    #[error("{0} of the traced graph ran, which it holds impossible")]
+    Impossible(icfg::Routine),
     /// A plan under which executions cannot be told apart.
     #[error("the plan does not tell all executions apart: {0}")]
     Plan(String),

@@ -43,6 +43,7 @@ use backtrail_analysis::unseen::{Behaviour, CallsBack};
 use backtrail_graph::{Index, IndexMap};
 use backtrail_ir::Traits;
 use backtrail_machine::code::{Callee, Code, Exit, KERNEL};
+use backtrail_outside::{self as outside, Class, Set};
 
 use crate::Error;
 use crate::distribution::Costs;
@@ -67,63 +68,58 @@ pub struct MachineGraph {
     is_interruptible: bool,
 }
 
-/// Whether a function of a library returns a second time.
-fn returns_twice(name: &str) -> bool {
-    matches!(name, "setjmp" | "_setjmp" | "__sigsetjmp" | "sigsetjmp" | "savectx" | "getcontext")
+/// The function of a library that is called, if it is one and listed.
+fn row(callee: &Callee) -> Option<&'static outside::Function> {
+    match callee {
+        Callee::External(name) => outside::of(name),
+        _ => None,
+    }
 }
 
-/// Whether the code asks a library for threads: POSIX, C11, `std::thread`, OpenMP.
+/// All that calls, or jumps for good, by name.
+fn callees(code: &Code) -> impl Iterator<Item = &Callee> {
+    code.blocks.iter().filter_map(|block| match &block.exit {
+        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlocksOrTail(_, callee) => Some(callee),
+        _ => None,
+    })
+}
+
+/// Whether a function returns a second time, for a landing.
+fn is_twice(row: &outside::Function) -> bool {
+    row.returns_twice && !row.vforks
+}
+
+/// Whether the code asks a library for threads.
 fn starts_threads(code: &Code) -> bool {
-    let name = |callee: &Callee| match callee {
-        Callee::External(name) => {
-            let name = name.split('@').next().unwrap_or(name);
-            matches!(name, "pthread_create" | "thrd_create" | "clone")
-                || name.starts_with("_ZNSt6thread15_M_start_thread")
-                || name.starts_with("GOMP_parallel")
-                || name.starts_with("__kmpc_fork")
-        }
-        _ => false,
-    };
-    code.blocks.iter().any(|block| match &block.exit {
-        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlocksOrTail(_, callee) => name(callee),
-        _ => false,
-    })
+    callees(code).filter_map(row).any(|row| row.starts_threads)
 }
 
-/// Whether the code asks a library, or the kernel, to have signals handled.
-fn handles_signals(code: &Code) -> bool {
-    let name = |callee: &Callee| match callee {
-        Callee::External(name) => {
-            let name = name.split('@').next().unwrap_or(name);
-            name == KERNEL
-                || matches!(name, "signal" | "sigaction" | "sigset" | "sigvec" | "ssignal")
-                || matches!(name, "bsd_signal" | "sysv_signal" | "__sysv_signal")
-        }
-        _ => false,
-    };
-    code.blocks.iter().any(|block| match &block.exit {
-        Exit::Call(callee, _) | Exit::Tail(callee) | Exit::BlocksOrTail(_, callee) => name(callee),
-        _ => false,
-    })
+/// The kinds of hooks that the code leaves, as far as it is known. The kernel may be asked
+/// to have signals handled.
+fn hooks(code: &Code) -> Set<Class> {
+    let is_kernel = |callee: &Callee| matches!(callee, Callee::External(name) if name == KERNEL);
+    let kernel = callees(code).any(is_kernel).then_some(Class::Signal);
+    let installs = callees(code).filter_map(row).flat_map(|row| &row.installs);
+    installs.map(|it| it.class).chain(kernel).collect()
 }
 
-fn behaviour(code: &Code, callee: &Callee) -> Behaviour {
+fn behaviour(code: &Code, hooks: Set<Class>, callee: &Callee) -> Behaviour {
     let name = match callee {
         Callee::External(name) if name == KERNEL => {
             return Behaviour { ends: true, ..Behaviour::PLAIN };
         }
-        Callee::External(name) => name.split('@').next().unwrap_or(name),
+        Callee::External(name) => name,
         Callee::Routine(_) | Callee::Pointer => "",
     };
-    let traits = Traits { returns_twice: returns_twice(name), ..Traits::default() };
-    let known = Behaviour::of(name, traits);
+    let known = Behaviour::of(name, Traits::default(), hooks);
     // Whatever it is known to do without, it may do by calling what was replaced.
-    let anything = code.replaces_unseen.then(|| Behaviour::of("", Traits::default()));
+    let anything = code.replaces_unseen.then(|| Behaviour::of("", Traits::default(), hooks));
     anything.map_or(known, |anything| unite(Some(known), anything))
 }
 
 struct Maker<'a> {
     code: &'a Code,
+    hooks: Set<Class>,
     builder: Builder,
     nodes: Vec<Node>,
     hubs: BTreeMap<usize, Node>,
@@ -157,11 +153,13 @@ impl MachineGraph {
         let mut landings: Vec<usize> =
             (0..code.blocks.len()).filter(|&block| code.blocks[block].pad).collect();
         landings.extend(code.blocks.iter().filter_map(|block| match &block.exit {
-            Exit::Call(Callee::External(name), back) if returns_twice(name) => *back,
+            Exit::Call(callee @ Callee::External(_), back) if row(callee).is_some_and(is_twice) => {
+                *back
+            }
             // In an executable that holds its C library.
             Exit::Call(Callee::Routine(routine), back) => {
                 let name = code.routines[*routine].name.as_deref();
-                name.is_some_and(returns_twice).then_some(*back)?
+                name.and_then(outside::of).is_some_and(is_twice).then_some(*back)?
             }
             _ => None,
         }));
@@ -180,7 +178,8 @@ impl MachineGraph {
             taken.iter().for_each(|&routine| builder.way(node, WayKind::Tail(routine)));
         }
         builder.root(Routine::new(code.entry));
-        let (has_threads, has_handlers) = (starts_threads(code), handles_signals(code));
+        let hooks = hooks(code);
+        let (has_threads, has_handlers) = (starts_threads(code), hooks.has(Class::Signal));
         let root = anyone.filter(|_| has_threads || has_handlers).map(|anyone| {
             let root = builder.routine();
             let hub = builder.node(root, Role::Hub);
@@ -196,7 +195,8 @@ impl MachineGraph {
             nodes,
             hubs: BTreeMap::new(),
             shared: Vec::new(),
-            jumps_into: jumps_into_the_unseen(code),
+            jumps_into: jumps_into_the_unseen(code, hooks),
+            hooks,
             anyone,
             landings,
             has_landings,
@@ -359,7 +359,7 @@ impl Maker<'_> {
                 self.builder.way(node, WayKind::Call { callee, back });
             }
             Exit::Call(callee, back) => {
-                let behaviour = behaviour(code, callee);
+                let behaviour = behaviour(code, self.hooks, callee);
                 let back = back.map(|back| self.back(block, back));
                 let next = match back {
                     Some(back) if self.is_plain(behaviour) => back,
@@ -424,7 +424,7 @@ impl Maker<'_> {
 
 /// By routine: what the code may do that it, or a routine that it hands over to,
 /// jumps into, if there is such a jump.
-fn jumps_into_the_unseen(code: &Code) -> Vec<Option<Behaviour>> {
+fn jumps_into_the_unseen(code: &Code, hooks: Set<Class>) -> Vec<Option<Behaviour>> {
     let mut found: Vec<Option<Behaviour>> = vec![None; code.routines.len()];
     let mut handed_over = vec![Vec::new(); code.routines.len()];
     let mut waiting = Vec::new();
@@ -435,7 +435,7 @@ fn jumps_into_the_unseen(code: &Code) -> Vec<Option<Behaviour>> {
                 handed_over[*other].push(own);
             }
             Exit::Tail(callee) | Exit::BlocksOrTail(_, callee) => {
-                found[own] = Some(unite(found[own], behaviour(code, callee)));
+                found[own] = Some(unite(found[own], behaviour(code, hooks, callee)));
                 waiting.push(own);
             }
             _ => {}

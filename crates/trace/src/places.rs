@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use backtrail_abi::UnitId;
 use backtrail_graph::Index;
-use backtrail_ir::{Block, Func, Unit};
+use backtrail_ir::{Block, Func, Location, Unit};
 use backtrail_plan::block_log::first_blocks;
 
 use crate::block_log::{ProgramMap, Step};
@@ -63,6 +63,7 @@ impl<'a> ProgramPlaces<'a> {
             files: Vec::new(),
             places: Vec::new(),
             incomplete: Vec::new(),
+            inlined: BTreeMap::new(),
         };
         let mut files: BTreeMap<&str, u32> = BTreeMap::new();
         for UnitPlaces { id, unit, firsts } in &self.units {
@@ -71,17 +72,24 @@ impl<'a> ProgramPlaces<'a> {
                 let name = unit.symbols[data.symbol].name.clone();
                 legend.functions.push(FunctionName { name });
                 for block in data.blocks.indices() {
-                    let location = map.location(&Step { unit: *id, func, block });
-                    let file = location.map(|location| {
+                    let mut number = |location: &Location| {
                         let name = unit.files[location.file].as_str();
-                        *files.entry(name).or_insert_with(|| {
+                        let number = *files.entry(name).or_insert_with(|| {
                             legend.files.push(name.to_owned());
                             legend.files.len() as u32 - 1
-                        })
-                    });
-                    let line = location.map_or(0, |location| location.line);
+                        });
+                        (number, location.line)
+                    };
+                    let mut lines = map.locations(&Step { unit: *id, func, block });
+                    let first = lines.next().map(&mut number);
+                    let (file, line) = (first.map(|it| it.0), first.map_or(0, |it| it.1));
+                    let outer = lines.filter(|it| it.line > 0).map(number);
+                    let outer: Vec<(u32, u32)> = outer.collect();
                     let label = block.position() as u64;
                     let place = firsts[func.position()] + block.position() as u32;
+                    if !outer.is_empty() {
+                        legend.inlined.insert(place, outer);
+                    }
                     legend.places.push((place, PlaceName { function, label, file, line }));
                 }
             }

@@ -31,7 +31,7 @@ use crate::Error;
 use crate::distribution::{Costs, Profile};
 use crate::icfg::{Icfg, Node, Place, Role, Routine, Way, WayKind};
 use crate::realizability::{Analysis, Conflict, Trial, pairs};
-use crate::separation::{Draft, separate, witnesses_of_ways};
+use crate::separation::{Draft, Scratch, separate, witnesses_of_ways};
 use crate::witness_tree;
 
 /// What is kept in one run.
@@ -318,6 +318,7 @@ struct Planner<'a> {
     runs: Vec<usize>,
     loads: Vec<u64>,
     empty: Draft,
+    scratch: Scratch,
 }
 
 /// Rounds of repair by cuts, before ways themselves become witnesses.
@@ -329,8 +330,16 @@ impl<'a> Planner<'a> {
         let empty = Draft::new(icfg, costs);
         let loads = vec![empty.cost(costs); runs];
         let drafts = vec![empty.clone(); runs];
-        let mut planner =
-            Self { icfg, costs, options, drafts, runs: (0..runs).collect(), loads, empty };
+        let mut planner = Self {
+            icfg,
+            costs,
+            options,
+            drafts,
+            runs: (0..runs).collect(),
+            loads,
+            empty,
+            scratch: Scratch::default(),
+        };
         if options.limit.is_none() && !costs.seeds().is_empty() {
             let is_new = |place: &Place| !planner.drafts[0].contains(*place);
             let seeds: Vec<Place> = costs.seeds().iter().copied().filter(is_new).collect();
@@ -381,7 +390,8 @@ impl<'a> Planner<'a> {
         };
         for number in open {
             let room = self.room(&self.drafts[number]);
-            let added = separate(self.icfg, self.costs, &mut self.drafts[number], job);
+            let added =
+                separate(self.icfg, self.costs, &mut self.drafts[number], job, &mut self.scratch);
             // What is told apart already costs nothing anywhere.
             if added.is_empty() {
                 return Ok(());
@@ -395,7 +405,7 @@ impl<'a> Planner<'a> {
             self.add(number, added);
             return Ok(());
         }
-        let added = separate(self.icfg, self.costs, &mut self.empty, job);
+        let added = separate(self.icfg, self.costs, &mut self.empty, job, &mut self.scratch);
         let limit = self.options.limit.unwrap_or(usize::MAX);
         if added.len() <= limit {
             let number = self.open_profile()?;
@@ -412,12 +422,12 @@ impl<'a> Planner<'a> {
 
     /// Whether two ways are told apart where they are witnesses themselves, which may be
     /// fewer than a cut has.
-    fn ways_suffice(&self, pair: Conflict) -> bool {
+    fn ways_suffice(&mut self, pair: Conflict) -> bool {
         let mut draft = self.empty.clone();
         for place in witnesses_of_ways(self.icfg, self.costs, pair) {
             draft.insert(place);
         }
-        separate(self.icfg, self.costs, &mut draft, &[pair]).is_empty()
+        separate(self.icfg, self.costs, &mut draft, &[pair], &mut self.scratch).is_empty()
     }
 
     /// Another profile for the least loaded run.

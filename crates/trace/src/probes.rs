@@ -21,10 +21,14 @@
 //!
 //! Forced, so that a trace tells by itself how its thread began and whether it came
 //! to an end: the entries and returns of `main` and of functions that threads begin
-//! with, and calls that end the run; in a program that forks, of whose children nobody
-//! says how they ended, also the returns of what runs behind `main`. Threads are
+//! with, and calls that end the run; where there may be threads, or children of whom
+//! nobody says how they ended, also those of what runs behind `main`
+//! ([`ProgramGraph::announced`]). Threads are
 //! numbered by their first event, and so are in the same order in all runs. That they
 //! began is logged at once, also where whole paths are: one may sleep until it is killed.
+//!
+//! What the graph knows no way to is watched: if such a function is entered, the graph is
+//! wrong, and so would be the trace ([`crate::Error::Impossible`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -57,8 +61,6 @@ pub struct ProbePlaces<'a, 'u> {
     graph: &'a ProgramGraph,
     /// By routine: the function, if it can have probes.
     functions: IndexMap<Routine, Option<(Object, Func, &'u Function)>>,
-    /// `main`, and what threads begin with; in order.
-    firsts: Vec<Routine>,
 }
 
 impl<'a, 'u> ProbePlaces<'a, 'u> {
@@ -69,13 +71,7 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             let unit = program.unit(object)?;
             left_out(unit, func).is_none().then(|| (object, func, &unit.functions[func]))
         };
-        let icfg = &graph.icfg;
-        let start = icfg.routines()[icfg.roots()[0]].entry;
-        let main = calls(icfg, start).filter(|&(_, back)| back != start);
-        let threads = icfg.roots()[1..].iter().copied();
-        let mut firsts: Vec<Routine> = main.map(|(callee, _)| callee).chain(threads).collect();
-        firsts.sort_unstable();
-        Self { graph, functions: graph.functions.values().map(function).collect(), firsts }
+        Self { graph, functions: graph.functions.values().map(function).collect() }
     }
 
     pub(crate) fn icfg(&self) -> &'a Icfg {
@@ -170,6 +166,17 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
                     forced.extend(into_hubs.get(&node).into_iter().flatten());
                 }
             }
+            // That a handler begins is told of one that interrupts and of one that is called.
+            // The program got here if it is called.
+            let calls_handler = |kind: WayKind| match kind {
+                WayKind::Call { callee, .. } | WayKind::Tail(callee) => {
+                    self.graph.handlers.contains(&callee)
+                }
+                _ => false,
+            };
+            if data.role != Role::Hub && !ways.is_empty() && kinds().all(calls_handler) {
+                forced.push(icfg.place_of_node(node));
+            }
             if ways.len() > 1 {
                 for kind in kinds() {
                     match kind {
@@ -184,19 +191,14 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
                 }
             }
         }
-        let start = &icfg.routines()[icfg.roots()[0]];
-        // Behind these, a child or a thread may end, which nothing else tells.
-        let may_end = !self.graph.turns.is_empty() || icfg.roots().len() > 1;
-        let late = start.nodes.iter().filter(|&&node| may_end && node != start.entry);
-        let late = late.flat_map(|&node| calls(icfg, node)).map(|(callee, _)| callee);
-        for routine in self.firsts.iter().copied().chain(late) {
+        for routine in self.graph.announced.iter().copied() {
             let nodes = &icfg.routines()[routine].nodes;
             let ways = nodes.iter().flat_map(|&node| icfg.ways_of(node));
             let returns = ways.filter(|&way| icfg.ways()[way].kind == WayKind::Return);
             forced.extend(returns.map(|way| icfg.place_of_way(way)));
         }
         let entry = |routine: Routine| icfg.place_of_node(icfg.routines()[routine].entry);
-        forced.extend(self.firsts.iter().copied().map(entry));
+        forced.extend(self.graph.announced.iter().copied().map(entry));
         let turns = self.graph.turns.iter().filter(|&&turn| icfg.is_reachable(turn));
         forced.extend(turns.map(|&turn| icfg.place_of_node(turn)));
         forced.retain(|&place| self.code_place(place).is_some());
@@ -210,7 +212,7 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
     pub(crate) fn is_logged_alone(&self, node: Node) -> bool {
         let data = &self.icfg().nodes()[node];
         let is_entry = self.icfg().routines()[data.routine].entry == node;
-        data.landing || (is_entry && self.firsts.binary_search(&data.routine).is_ok())
+        data.landing || (is_entry && self.graph.announced.binary_search(&data.routine).is_ok())
     }
 
     /// Whether a node is needed where edges are observed: what no edge stands for.
@@ -298,6 +300,17 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
             unit.probes.entry(func).or_default().insert(0, probe);
             unit.witnesses.push(Witness::new(0));
         }
+        for (routine, data) in icfg.routines().iter() {
+            let Some((object, func, _)) = self.function(routine) else { continue };
+            if icfg.is_reachable(data.entry) {
+                continue;
+            }
+            let unit = units.entry(object).or_default();
+            let number = unit.witnesses.len() as u32;
+            let probe = (CodePlace::Entry, number, EventKind::Impossible(routine));
+            unit.probes.entry(func).or_default().insert(0, probe);
+            unit.witnesses.push(Witness::new(0));
+        }
         for (&object, unit) in &mut units {
             let of_unit =
                 (object, Func::new(0))..(Object::new(object.position() + 1), Func::new(0));
@@ -315,13 +328,6 @@ impl<'a, 'u> ProbePlaces<'a, 'u> {
 }
 
 /// What is called at the end of a node, and where it returns to.
-fn calls(icfg: &Icfg, node: Node) -> impl Iterator<Item = (Routine, Node)> {
-    icfg.ways_of(node).filter_map(move |way| match icfg.ways()[way].kind {
-        WayKind::Call { callee, back } => Some((callee, back)),
-        _ => None,
-    })
-}
-
 /// The block that an instruction is in.
 pub(crate) fn block_of(function: &Function, inst: Inst) -> Block {
     let number = inst.position() as u32;
@@ -362,6 +368,7 @@ enum EventKind {
     Witness,
     Landing,
     Interrupt(Routine),
+    Impossible(Routine),
 }
 
 #[derive(Debug, Clone, Default)]
@@ -413,6 +420,8 @@ pub enum Meaning {
     Depth(u32),
     /// The kernel called this, as the handler of a signal.
     Interrupt(Routine),
+    /// This ran, which the graph does not know a way to.
+    Impossible(Routine),
 }
 
 impl ProbePlan {
@@ -468,7 +477,7 @@ impl ProbePlan {
                 let number = first_witness + number;
                 let action = match kind {
                     EventKind::Landing => Action::Land { number, depths },
-                    EventKind::Witness => Action::Log { number },
+                    EventKind::Witness | EventKind::Impossible(_) => Action::Log { number },
                     EventKind::Interrupt(_) => Action::Interrupt { number },
                 };
                 Probe { at, action }
@@ -551,6 +560,7 @@ impl UnitMeaning {
                 EventKind::Witness => Meaning::Witness(witness),
                 EventKind::Landing => Meaning::Landing(witness),
                 EventKind::Interrupt(routine) => Meaning::Interrupt(routine),
+                EventKind::Impossible(routine) => Meaning::Impossible(routine),
             },
             None => Meaning::Depth(number - self.witnesses.len() as u32),
         }

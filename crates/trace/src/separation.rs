@@ -20,7 +20,8 @@
 //!
 //! Cost: a search over the region and a cut, within one routine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use backtrail_graph::Index;
@@ -113,12 +114,21 @@ impl Region {
     }
 }
 
+/// Memory that is used again for each cut.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    network: Network,
+    /// By node: its number, where it is of the region that is cut.
+    numbers: Vec<u32>,
+}
+
 struct Separator<'a> {
     icfg: &'a Icfg,
     costs: &'a Costs,
     /// With what is added here.
     draft: &'a mut Draft,
     added: Vec<Place>,
+    scratch: RefCell<&'a mut Scratch>,
 }
 
 /// The witnesses to add to `draft`, which stays as it is, so that the two ways of each
@@ -128,8 +138,10 @@ pub(crate) fn separate(
     costs: &Costs,
     draft: &mut Draft,
     pairs: &[Conflict],
+    scratch: &mut Scratch,
 ) -> Vec<Place> {
-    let mut separator = Separator { icfg, costs, draft, added: Vec::new() };
+    let scratch = RefCell::new(scratch);
+    let mut separator = Separator { icfg, costs, draft, added: Vec::new(), scratch };
     for &pair in pairs {
         separator.separate(pair);
     }
@@ -343,10 +355,15 @@ impl Separator<'_> {
     ) -> Option<(u64, Vec<Place>)> {
         const SOURCE: usize = 0;
         const SINK: usize = 1;
-        let numbers: BTreeMap<Node, usize> =
-            region.nodes.iter().enumerate().map(|(number, &node)| (node, number)).collect();
-        let mut network = Network::new(2 + 2 * region.nodes.len());
+        let mut scratch = self.scratch.borrow_mut();
+        let Scratch { network, numbers } = &mut **scratch;
+        numbers.resize(self.icfg.nodes().len(), 0);
+        for (number, &node) in region.nodes.iter().enumerate() {
+            numbers[node.position()] = number as u32;
+        }
+        network.clear(2 + 2 * region.nodes.len());
         let mut places = Vec::new();
+        let mut met = self.empty_region();
         let capacity = |place: Place| match self.costs.is_observable(place) {
             // What is never passed is not quite free: fewer witnesses are better.
             true => self.costs.weight(place).saturating_mul(1 << 8).saturating_add(1).min(1 << 48),
@@ -359,7 +376,8 @@ impl Separator<'_> {
         }
         let mut add_way = |way: Way, from: usize| {
             let place = self.icfg.place_of_way(way);
-            let mut met = self.empty_region();
+            met.hits.clear();
+            met.new_hits.clear();
             let next = self.pass(way, &mut met);
             if self.draft.contains(place) {
                 if is_shared(&met) {
@@ -368,11 +386,11 @@ impl Separator<'_> {
                 }
                 return;
             }
-            let into = next.filter(|&next| !shared(next)).map(|next| 2 + 2 * numbers[&next]);
             if next.is_some_and(&shared) || is_shared(&met) {
                 network.add(from, SINK, capacity(place));
                 places.push(place);
-            } else if let Some(into) = into {
+            } else if let Some(next) = next {
+                let into = 2 + 2 * numbers[next.position()] as usize;
                 network.add(from, into, capacity(place));
                 places.push(place);
             }

@@ -144,6 +144,9 @@ impl<'p, R: Read> WitnessEvents<'p, R> {
                     }
                 }
                 Ok(Meaning::Interrupt(routine)) => return Some(Ok(Event::interrupt(routine))),
+                Ok(Meaning::Impossible(routine)) => {
+                    return Some(Err(Error::Impossible(routine)));
+                }
                 Ok(Meaning::Landing(witness)) => break witness,
                 Ok(Meaning::Depth(_)) => return Some(Err(Error::LostEvents)),
                 Err(error) => return Some(Err(error)),

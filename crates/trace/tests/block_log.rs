@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use backtrail_abi::log::Incomplete;
 use backtrail_abi::{UnitId, VERSION};
 use backtrail_trace::Error;
-use backtrail_trace::block_log::{Event, Events, Gap, Process, Summary};
+use backtrail_trace::block_log::{Event, Events, Gap, Module, Process, Summary};
 use proptest::prelude::*;
 
 /// Units as (id, base, blocks).
@@ -104,6 +104,46 @@ fn the_process_file_says_who_and_why() {
     let unknown = Process::read(&process_file([VERSION, 10, 9, 0, 99, 0, 0, 0], &[])).unwrap();
     assert_eq!(unknown.incomplete, Some(Gap { why: None, error: 0 }));
     assert_eq!(unknown.forked_from, None);
+}
+
+#[test]
+fn modules_stand_between_units() {
+    let path = b"/opt/lib/a library of its own.so";
+    let mut bytes = process_of(&[]);
+    bytes.truncate(4136);
+    let row = |bytes: &mut Vec<u8>, id: u8, base: u32, blocks: u32| {
+        bytes.extend([id; 16]);
+        bytes.extend(base.to_le_bytes());
+        bytes.extend(blocks.to_le_bytes());
+    };
+    row(&mut bytes, 1, 0, 1 << 31);
+    row(&mut bytes, 5, 1, 10);
+    row(&mut bytes, 2, 0, path.len() as u32);
+    bytes.extend(path);
+    bytes.resize(4136 + 5 * 24, 0);
+    row(&mut bytes, 3, 0, 0);
+    row(&mut bytes, 6, 11, 3);
+    let with_rows = |rows: u32| {
+        let mut bytes = bytes.clone();
+        bytes[32..36].copy_from_slice(&rows.to_le_bytes());
+        Process::read(&bytes)
+    };
+    let process = with_rows(7).unwrap();
+    let module = |id: u8, is_executable, path: Option<&str>| Module {
+        id: [id; 16],
+        is_executable,
+        path: path.map(Into::into),
+    };
+    let library = module(2, false, Some("/opt/lib/a library of its own.so"));
+    let all = [module(1, true, Some("/bin/true")), library, module(3, false, None)];
+    assert_eq!(process.modules, all);
+    assert_eq!(process.ranges().iter().map(|it| it.base).collect::<Vec<_>>(), [1, 11]);
+    // Rows are counted when they are whole, so a path is never cut but by damage.
+    for rows in [3, 4] {
+        let error = with_rows(rows).unwrap_err().to_string();
+        assert!(error.contains("registration 2") && error.contains("path of a module"), "{error}");
+    }
+    assert_eq!(with_rows(5).unwrap().modules, all[..2]);
 }
 
 #[test]

@@ -30,15 +30,16 @@ fn walk(random: &mut fastrand::Rng, functions: u32, length: usize) -> Vec<Step> 
 }
 
 fn legend(places: u32) -> Legend {
-    let name = |place| PlaceName { function: place / 4, label: 0, file: Some(0), line: place };
+    let name = |place| PlaceName { function: place / 4, label: 0, file: Some(1), line: place };
     Legend {
         program: "p".into(),
         build_id: "00ff".into(),
         kind: Kind::Blocks,
         functions: (0..places / 4 + 1).map(|it| FunctionName { name: format!("f{it}") }).collect(),
-        files: vec!["a.c".into()],
+        files: ["unused.c", "a.c", "b.c"].map(str::to_owned).into(),
         places: (0..places).map(|place| (place, name(place))).collect(),
         incomplete: vec!["for a reason".into()],
+        inlined: (0..places).step_by(3).map(|it| (it, vec![(1, it + 1), (2, 9)])).collect(),
     }
 }
 
@@ -94,6 +95,16 @@ fn what_is_written_comes_back_from_anywhere() {
         let used: std::collections::BTreeSet<u32> =
             threads.iter().flatten().map(|step| step.place).collect();
         assert_eq!(legend.places.len(), used.len(), "what is not used is not kept");
+        assert_eq!(legend.files, ["a.c", "b.c"]);
+        for &place in &used {
+            let mut expected = Vec::new();
+            expected.extend((place > 0).then_some(("a.c", place)));
+            if place % 3 == 0 {
+                expected.extend([("a.c", place + 1), ("b.c", 9)]);
+            }
+            assert_eq!(legend.lines(place).collect::<Vec<_>>(), expected);
+        }
+        assert!(legend.inlined.keys().all(|place| used.contains(place)));
     }
 }
 
@@ -143,4 +154,27 @@ fn what_is_cut_or_changed_is_noticed() {
     assert!(matches!(found, Error::UnsupportedTrace(9)), "{found}");
     let elf = TraceFile::open(Cursor::new(b"\x7fELF\x02\x01\x01\0rest")).unwrap_err();
     assert!(matches!(elf, Error::NotOurs { .. }), "{elf}");
+}
+
+#[test]
+fn places_are_of_functions_that_are_there() {
+    let open = |change: &dyn Fn(&mut Legend)| {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        writer.begin_thread(1, 1).unwrap();
+        for place in 0..3 {
+            writer.push(Step { place, depth: 1, enters: place == 0 }).unwrap();
+        }
+        writer.end_thread(Ending::Whole).unwrap();
+        let mut legend = legend(3);
+        change(&mut legend);
+        TraceFile::open(Cursor::new(writer.finish(legend).unwrap()))
+    };
+    assert!(open(&|_| ()).is_ok());
+    let changes: [&dyn Fn(&mut Legend); 3] =
+        [&|it| it.places[1].1.function = 66, &|it| it.places[1].1.function = u32::MAX, &|it| {
+            it.functions.clear()
+        }];
+    for (number, change) in changes.iter().enumerate() {
+        assert!(matches!(open(change), Err(Error::CorruptTrace(_))), "{number}");
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use backtrail_build::carry::file::{SideFile, read_units};
 use backtrail_build::carry::frame::{split_parts, unwrap_all};
-use backtrail_build::carry::recipe::{self, InputKind, decompress_native};
+use backtrail_build::carry::recipe::{self, InputKind, RecipeArg, decompress_native};
 use backtrail_build::carry::{Recipe, UnitRecord, unit};
 use backtrail_fuzz::{choose, chosen, container, fixtures, joined, parts};
 use backtrail_machine::elf::Elf;
@@ -52,6 +52,12 @@ fn check_recipes(section: &[u8]) {
         let written = recipe.to_bytes();
         let again = unwrap_all(recipe::MAGIC, &written).expect("it was just written");
         assert!(Recipe::from_body(again[0]) == Ok(recipe.clone()), "a recipe changes");
+        // Who links with it looks up what it names.
+        for argument in &recipe.arguments {
+            if let RecipeArg::Input(input) | RecipeArg::Joined(_, input) = argument {
+                assert!((*input as usize) < recipe.inputs.len());
+            }
+        }
         for input in &recipe.inputs {
             if let InputKind::Native { contents, .. } = &input.kind {
                 let _ = decompress_native(contents);

@@ -10,7 +10,7 @@ use backtrail_abi::UnitId;
 use backtrail_fuzz::fixtures;
 use backtrail_ir::Unit;
 use backtrail_plan::counters::Layout;
-use backtrail_profile::decode::{Counters, Decoder};
+use backtrail_profile::decode::{Counters, Decoder, Origin};
 use backtrail_profile::file::write_profile;
 use backtrail_profile::skeleton::Module;
 use backtrail_profile::unit_plan::{Choice, UnitMeaning, plan_module};
@@ -37,10 +37,11 @@ fuzz_target!(init: fixtures::write_if_asked(first_inputs), |data: &[u8]| {
     }
     let bytes = layout.bytes.min(LARGEST);
     let units = UNITS.iter().map(|(id, unit)| (*id, unit)).collect();
-    let module = Module { id: ID, layout, units };
+    let surroundings = Default::default();
+    let module = Module { id: ID, layout, units, surroundings };
     let mut decoder = Decoder::new("program", "00", &[module]);
     let area: Vec<u8> = (0..bytes).map(|at| if at % 8 == 0 { (at / 8) as u8 } else { 0 }).collect();
-    if decoder.add_process(&[Counters { layout: ID, area: &area }], None).is_err() {
+    if decoder.add_process(&[Counters { layout: ID, area: &area }], Origin::Started, None).is_err() {
         return;
     }
     if let Ok(profile) = decoder.finish() {
@@ -55,8 +56,7 @@ fn first_inputs(_: &fixtures::Fixtures) -> Vec<Vec<u8>> {
             wants: &|_| true,
             limit,
             weights: None,
-            is_executable: true,
-            referred_to: None,
+            surroundings: None,
         };
         let planned = plan_module(&units, &choice).into_iter();
         Layout::new(planned.map(|(plan, meaning)| (plan.unit, plan.counters, meaning.to_bytes())))

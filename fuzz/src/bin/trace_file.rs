@@ -6,8 +6,12 @@
 
 use std::io::Cursor;
 
+use backtrail_foreign::text::shown;
 use backtrail_fuzz::{choose, chosen, container, fixtures, joined, parts};
-use backtrail_trace::file::{Ending, Step, TraceFile, Writer};
+use backtrail_report::flame::{self, Bar};
+use backtrail_report::name::compact;
+use backtrail_trace::call_tree::CallTree;
+use backtrail_trace::file::{Ending, Legend, Step, TraceFile, Writer};
 use libfuzzer_sys::fuzz_target;
 
 /// As many steps of a thread as are read more than once.
@@ -28,6 +32,8 @@ fuzz_target!(init: fixtures::write_if_asked(first_inputs), |data: &[u8]| {
         }
     };
     let Ok(mut file) = TraceFile::open(Cursor::new(file)) else { return };
+    // Used as `show --tree` and `--html` do.
+    let mut tree = CallTree::new(file.legend());
     for thread in 0..file.threads().len().min(4) {
         let count = file.threads()[thread].steps;
         let Ok(steps) = file.steps(thread, 0) else { continue };
@@ -38,8 +44,13 @@ fuzz_target!(init: fixtures::write_if_asked(first_inputs), |data: &[u8]| {
         if steps.is_empty() {
             continue;
         }
+        tree.begin_thread();
         for &step in &steps {
-            let _ = (file.legend().name(step.place), file.legend().line(step.place));
+            tree.push(step);
+            if let Some((name, _)) = file.legend().name(step.place) {
+                assert!(!shown(&compact(name)).contains(char::is_control));
+            }
+            let _ = file.legend().line(step.place);
         }
         let middle = steps.len() as u64 / 2;
         let later = file.steps(thread, middle).expect("its chunk was read");
@@ -53,7 +64,29 @@ fuzz_target!(init: fixtures::write_if_asked(first_inputs), |data: &[u8]| {
             write_again(&steps, &file);
         }
     }
+    render(tree, file.legend());
 });
+
+/// The page of a call tree.
+fn render(tree: CallTree, legend: &Legend) {
+    let (nodes, totals) = tree.finish();
+    let name = |function: u32| match function {
+        u32::MAX => "thread",
+        _ => legend.functions.get(function as usize).map_or("?", |it| &it.name),
+    };
+    let bars: Vec<Bar> = nodes
+        .iter()
+        .zip(totals)
+        .map(|(node, total)| Bar {
+            name: name(node.function).to_owned(),
+            parent: node.parent,
+            calls: node.calls,
+            own: node.own,
+            total,
+        })
+        .collect();
+    flame::render(&legend.program, &legend.incomplete, &bars);
+}
 
 /// Whether no step is in a frame that none of the others made.
 fn begins_with_no_frame(steps: &[Step]) -> bool {

@@ -34,7 +34,7 @@ const NAMES: [&str; 2] = ["lua5.4", "sqlite3"];
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// Only this program
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
         let known = NAMES.contains(&only.as_str());
         ensure!(known, "{only} is not measured; these are: {}", NAMES.join(", "));
     }
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = corpus::workshop(None, "profile-")?;
     for subject in subjects()? {
         if options.only.as_ref().is_some_and(|only| only != subject.name) {

@@ -28,7 +28,7 @@ use crate::{command, corpus, setup, terminal, workspace};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// Only these programs
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
@@ -145,7 +145,7 @@ pub struct Derived {
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0, "--rounds must be at least 1");
     let chosen = choose(&options.only)?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     // One job: the order of the command lines is theirs in every build.
     let workshop = corpus::workshop(Some(1), "bench-")?;
     let mut rows = Vec::new();

@@ -31,7 +31,7 @@ use variant::{Bytes, Variant};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
     /// Only these levels of optimisation, without the hyphen
@@ -100,7 +100,7 @@ impl Row {
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0, "--rounds must be at least 1");
     options.choice.check(NAMES)?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let is_wanted = |level: &&str| {
         let without = level.trim_start_matches('-');

@@ -28,7 +28,7 @@ use crate::{command, corpus, setup, terminal, workspace};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
     /// Compare every number of copies with every strategy to one run, instead of
@@ -135,7 +135,7 @@ fn subjects() -> impl Iterator<Item = &'static Subject> {
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<()> {
     options.choice.check(subjects().map(|subject| subject.name))?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let mut failures = Vec::new();
     for subject in subjects().filter(|subject| options.choice.wants(subject.name)) {
@@ -220,8 +220,15 @@ fn measure(
         words.extend(["--isolate", "copy", "--copies", &count, "--strategy", strategy]);
         words.extend(["--keep", keep]);
         profile(&subject.counted, "copies.btprof", &words)?;
-        let [one, several] = ["test-0.btprof", "copies.btprof"].map(|it| bench.file(it));
-        same.push((copies, strategy.to_owned(), std::fs::read(one)? == std::fs::read(several)?));
+        let shown = |name: &str| -> Result<Value> {
+            let mut paths = workshop.backtrail();
+            paths.args(["paths", "--json"]).arg(bench.file(name));
+            Ok(serde_json::from_str(&command::output(&mut paths)?)?)
+        };
+        let (one, mut several) = (shown("test-0.btprof")?, shown("copies.btprof")?);
+        let is_checked = several["merged"][0]["checked"] == Value::Bool(true);
+        several["merged"] = one["merged"].clone();
+        same.push((copies, strategy.to_owned(), is_checked && one == several));
         if (copies, strategy) == TIMED {
             let kept = bench.file("variants-timed");
             let _ = std::fs::remove_dir_all(&kept);

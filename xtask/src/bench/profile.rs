@@ -35,7 +35,7 @@ use variant::Variant;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
     /// How often everything is timed
@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0, "--rounds must be at least 1");
     let names = SUBJECTS.iter().map(|subject| subject.name).chain([THREADS]);
     options.choice.check(names)?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let mut failures = Vec::new();
     for subject in SUBJECTS.iter().filter(|subject| options.choice.wants(subject.name)) {

@@ -30,7 +30,7 @@ use crate::{command, corpus, setup, terminal, workspace};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
     /// How often everything is timed
@@ -151,7 +151,7 @@ impl Several {
 /// Measures and reports.
 pub fn run(options: &Options) -> Result<()> {
     options.choice.check(SUBJECTS.iter().map(|subject| subject.name))?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = corpus::workshop(None, "profile-")?;
     let mut failures = Vec::new();
     for subject in SUBJECTS.iter().filter(|subject| options.choice.wants(subject.name)) {

@@ -32,7 +32,7 @@ use tree::Workshop;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     #[command(flatten)]
     choice: Choice,
     /// How many processes a build may run at a time
@@ -43,7 +43,7 @@ pub struct Options {
 /// Runs it all.
 pub fn run(options: &Options) -> Result<()> {
     options.choice.check(PROGRAMS.iter().map(|program| program.name))?;
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let workshop = workshop(options.jobs, "")?;
     let mut rows = Vec::new();
     for program in PROGRAMS.iter().filter(|program| options.choice.wants(program.name)) {

@@ -32,8 +32,9 @@ pub fn compare(counted: &Value, logged: &Value) -> Compared {
         };
         let same = paths(function) == paths(other)
             && ["entries", "unfinished"].iter().all(|key| function[key] == other[key]);
-        // What a fork inherited is not in its log.
-        let inherited = function["inherited"].as_u64().unwrap_or(0) > 0;
+        // What a fork inherited is in the log of its parent, or in no counter.
+        let inherited = function["inherited"].as_u64().unwrap_or(0) > 0
+            || function["activations_exact"] == Value::Bool(false);
         if !paths(function).is_empty() || !paths(other).is_empty() {
             compared.ran += 1;
             if !same && !inherited {

@@ -130,7 +130,7 @@ const WORK: [&[&str]; 33] = [
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    consent: setup::Consent,
+    installing: setup::Installing,
     /// The most seconds that a trace may take
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     patience: u32,
@@ -138,7 +138,7 @@ pub struct Options {
 
 /// Traces all that are installed, and writes the page.
 pub fn run(options: &Options) -> Result<()> {
-    setup::run(Need::Corpus, &options.consent)?;
+    setup::run(Need::Corpus, &options.installing)?;
     let tool = workspace::build_tool(Profile::Release)?.join("backtrail");
     let scratch = workspace::target()?.join("breakpoints-at-work");
     std::fs::create_dir_all(&scratch)?;

@@ -13,6 +13,8 @@ use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use backtrail_interruption::{Leftover, bind};
+
 use super::rustc_args::RustcArgs;
 use super::units::{Compilation, ORIGIN_VARIABLE};
 use super::{TARGET_VARIABLE, WRAPPER_VARIABLE, become_program, library, names, not_started};
@@ -95,6 +97,7 @@ fn is_ours(args: &RustcArgs) -> bool {
 /// built is; no two calls write to the same files at the same time.
 struct Scratch {
     path: PathBuf,
+    _leftover: Leftover,
 }
 
 impl Scratch {
@@ -102,8 +105,9 @@ impl Scratch {
         let path = std::path::absolute(&path).unwrap_or(path);
         // A call that was killed leaves it behind.
         let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).map_err(Error::write(&path))?;
-        Ok(Self { path })
+        let make = || fs::create_dir_all(&path).map(|()| path.clone());
+        let (path, leftover) = Leftover::make(make).map_err(Error::write(&path))?;
+        Ok(Self { path, _leftover: leftover })
     }
 }
 
@@ -199,7 +203,7 @@ impl Call<'_> {
             fs::write(&path, lines).map_err(Error::write(&path))?;
             words.splice(at.., [format!("@{}", path.display())]);
         }
-        let mut child = Command::new(self.program)
+        let mut child = bind(&mut Command::new(self.program))
             .args(words)
             .env(ORIGIN_VARIABLE, origin)
             // From its cache, the user's own sccache would give back the results

@@ -70,7 +70,7 @@ fn ask(compiler: &Path, question: &[&str]) -> Result<String, Error> {
 
 /// The libLLVM of the compiler that describes itself as `description`, or why
 /// it cannot be used.
-fn find_library(sysroot: &Path, description: &str) -> Result<PathBuf, String> {
+pub(crate) fn find_library(sysroot: &Path, description: &str) -> Result<PathBuf, String> {
     let version = description.lines().find_map(|line| line.strip_prefix("LLVM version: "));
     let major = version.and_then(|version| version.split('.').next()?.parse().ok());
     match major {
@@ -289,6 +289,7 @@ impl Compilation {
             bitcode: bitcode.to_owned(),
             name: name.to_owned(),
             lower: true,
+            files_in_assembly: true,
             plan: None,
             debug: DebugKept::All,
             output: None,

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use backtrail_foreign::file;
 use backtrail_machine::elf::{Elf, Kind};
 
 use super::frame::{self, FrameError};
 use super::recipe::{self, Recipe};
 use super::unit::{self, Damaged, UnitRecord};
+use super::variant::{self, VariantMark};
 use crate::Error;
 
 /// The suffix of side files, which are named by build id.
@@ -39,6 +41,8 @@ pub struct Carried {
     /// ([`backtrail_plan::frames::FrameTable`]) as bytes, if it is a variant
     /// whose frames hold records.
     pub frames: Option<Vec<u8>>,
+    /// Which variant it is, if it is one that records.
+    pub variant: Option<VariantMark>,
 }
 
 /// Bytes in hexadecimal.
@@ -46,7 +50,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn frame_error(path: &Path) -> impl Fn(FrameError) -> Error {
+pub(super) fn frame_error(path: &Path) -> impl Fn(FrameError) -> Error {
     let path = path.to_owned();
     move |error| match error {
         FrameError::Damaged(what) => Error::Damaged { path: path.clone(), what },
@@ -56,7 +60,7 @@ fn frame_error(path: &Path) -> impl Fn(FrameError) -> Error {
     }
 }
 
-fn damaged(path: &Path) -> impl Fn(Damaged) -> Error {
+pub(super) fn damaged(path: &Path) -> impl Fn(Damaged) -> Error {
     let path = path.to_owned();
     move |Damaged(what)| Error::Damaged { path: path.clone(), what }
 }
@@ -80,13 +84,18 @@ pub(crate) fn one_record<'a>(
     }
 }
 
-fn read_recipe(path: &Path, section: &[u8]) -> Result<Option<Recipe>, Error> {
+pub(super) fn read_recipe(path: &Path, section: &[u8]) -> Result<Option<Recipe>, Error> {
     let bodies = frame::unwrap_all(recipe::MAGIC, section).map_err(frame_error(path))?;
     bodies.last().map(|body| Recipe::from_body(body).map_err(damaged(path))).transpose()
 }
 
+pub(super) fn read_mark(path: &Path, section: &[u8]) -> Result<VariantMark, Error> {
+    let body = one_record(path, variant::MAGIC, section)?;
+    VariantMark::from_body(body).map_err(damaged(path))
+}
+
 /// If `bytes` are a libtool wrapper script at `path`, the program it starts.
-fn libtool_program(path: &Path, bytes: &[u8]) -> Option<PathBuf> {
+pub fn libtool_program(path: &Path, bytes: &[u8]) -> Option<PathBuf> {
     let head = &bytes[..bytes.len().min(4096)];
     let is_script = head.starts_with(b"#!") && String::from_utf8_lossy(head).contains("libtool");
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -120,7 +129,7 @@ impl Carried {
 
     /// Reads `path`, whose carried data may stand in `side`.
     pub fn read_with_side(path: &Path, side: Option<&Path>) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(Error::read(path))?;
+        let bytes = file::read(path).map_err(Error::read(path))?;
         let elf = match Elf::parse(&bytes) {
             Ok(elf) => elf,
             Err(error) => {
@@ -144,8 +153,12 @@ impl Carried {
             file_size: bytes.len() as u64,
             layout: elf.section(backtrail_abi::counts::LAYOUT_SECTION).map_err(machine())?,
             frames: elf.section(backtrail_abi::record::FRAMES_SECTION).map_err(machine())?,
+            variant: None,
             build_id,
         };
+        if let Some(mark) = elf.section(backtrail_abi::VARIANT_SECTION).map_err(machine())? {
+            carried.variant = Some(read_mark(path, &mark)?);
+        }
         let section = elf.section(backtrail_abi::UNIT_SECTION).map_err(machine())?;
         match section {
             Some(units) if side.is_none() => {
@@ -180,7 +193,7 @@ impl Carried {
             None => side_file(path, &self.build_id),
         };
         let Some(side) = found else { return Ok(()) };
-        let bytes = std::fs::read(&side).map_err(Error::read(&side))?;
+        let bytes = file::read(&side).map_err(Error::read(&side))?;
         let contents = SideFile::from_bytes(&side, &bytes)?;
         if contents.build_id != self.build_id {
             return Err(Error::OtherBuild {

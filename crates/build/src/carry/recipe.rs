@@ -3,10 +3,12 @@
 
 use std::path::PathBuf;
 
+use backtrail_foreign::packed::{pack, unpack};
+use backtrail_ir::program::Surroundings;
 use serde::{Deserialize, Serialize};
 
 use super::frame;
-use super::unit::Damaged;
+use super::unit::{Damaged, LARGEST};
 
 /// The first bytes of a recipe record.
 pub const MAGIC: [u8; 8] = *b"BTLINK\r\n";
@@ -29,6 +31,21 @@ pub struct Recipe {
     pub variant: Option<String>,
     /// Set in a variant: the build id of the executable it was derived from.
     pub derived_from: Vec<u8>,
+    /// What it was linked with besides its units.
+    pub surroundings: Surroundings,
+    /// The shared libraries it is loaded with that carry no units, as they were.
+    pub libraries: Vec<Library>,
+}
+
+/// A shared library that carries no units.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// Where it was.
+    pub path: PathBuf,
+    /// What tells whether it is still the same.
+    pub identity: [u8; 16],
+    /// Whether it is of the system or the toolchain.
+    pub system: bool,
 }
 
 /// One argument of the linker.
@@ -89,26 +106,35 @@ impl Recipe {
     /// The record as it stands in a section.
     pub fn to_bytes(&self) -> Vec<u8> {
         let body = postcard::to_stdvec(self).expect("serialising into memory does not fail");
-        frame::wrap(
-            MAGIC,
-            &zstd::bulk::compress(&body, 3).expect("compressing into memory does not fail"),
-        )
+        frame::wrap(MAGIC, &pack(&body, 3))
     }
 
     /// Reads the body of a record.
     pub fn from_body(body: &[u8]) -> Result<Self, Damaged> {
-        let bytes = zstd::stream::decode_all(body)
+        let bytes =
+            unpack(body, LARGEST).map_err(|error| Damaged(format!("link recipe: {error}")))?;
+        let recipe: Self = postcard::from_bytes(&bytes)
             .map_err(|error| Damaged(format!("link recipe: {error}")))?;
-        postcard::from_bytes(&bytes).map_err(|error| Damaged(format!("link recipe: {error}")))
+        for argument in &recipe.arguments {
+            let (RecipeArg::Input(input) | RecipeArg::Joined(_, input)) = argument else {
+                continue;
+            };
+            if *input as usize >= recipe.inputs.len() {
+                return Err(Damaged(format!(
+                    "link recipe: it names input {input}, which it lacks"
+                )));
+            }
+        }
+        Ok(recipe)
     }
 }
 
 /// Contents for [`InputKind::Native`].
 pub fn compress_native(bytes: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(bytes, 3).expect("compressing into memory does not fail")
+    pack(bytes, 3)
 }
 
 /// The inverse of [`compress_native`].
 pub fn decompress_native(contents: &[u8]) -> Result<Vec<u8>, Damaged> {
-    zstd::stream::decode_all(contents).map_err(|error| Damaged(format!("a native input: {error}")))
+    unpack(contents, LARGEST).map_err(|error| Damaged(format!("a native input: {error}")))
 }

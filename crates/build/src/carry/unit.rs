@@ -1,8 +1,10 @@
 //! The record of one unit: how it was made, its bitcode, its program model.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use backtrail_abi::UnitId;
+use backtrail_foreign::packed::{pack, unpack};
 use backtrail_ir::Unit;
 use backtrail_plan::worker::Codegen;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,14 @@ pub struct UnitMeta {
     pub symbols: Vec<(String, bool)>,
     /// What is carried.
     pub state: IrState,
+}
+
+impl UnitMeta {
+    /// What identifies the unit of this description, which has no id yet, and `bitcode`.
+    pub fn id_with(&self, bitcode: &[u8]) -> [u8; 16] {
+        let described = postcard::to_stdvec(self).expect("serialising into memory does not fail");
+        frame::hash(&[&described, bitcode])
+    }
 }
 
 /// How code is generated from a unit's bitcode.
@@ -86,11 +96,14 @@ pub struct Damaged(pub String);
 
 fn compress(bytes: &[u8]) -> Vec<u8> {
     // Level 9 takes a few percent of the time the compilation took.
-    zstd::bulk::compress(bytes, 9).expect("compressing into memory does not fail")
+    pack(bytes, 9)
 }
 
+/// The largest part of a unit, unpacked.
+pub(super) const LARGEST: u64 = 1 << 32;
+
 fn decompress(bytes: &[u8], what: &str) -> Result<Vec<u8>, Damaged> {
-    zstd::stream::decode_all(bytes).map_err(|error| Damaged(format!("{what}: {error}")))
+    unpack(bytes, LARGEST).map_err(|error| Damaged(format!("{what}: {error}")))
 }
 
 impl UnitRecord {
@@ -109,6 +122,13 @@ impl UnitRecord {
         let state = IrState::Variant { scheme: scheme.to_owned() };
         let meta = UnitMeta { state, generator: Generator::None, ..self.meta.clone() };
         Self { meta, bitcode: Vec::new(), model: self.model.clone() }
+    }
+
+    /// The same unit without what was carried of it, and why.
+    pub fn without_ir(&self, why: &str) -> Self {
+        let state = IrState::Missing { why: why.to_owned() };
+        let meta = UnitMeta { state, generator: Generator::None, ..self.meta.clone() };
+        Self { meta, bitcode: Vec::new(), model: Vec::new() }
     }
 
     /// What identifies the unit.
@@ -143,6 +163,22 @@ impl UnitRecord {
         backtrail_ir::encode::from_bytes(&bytes)
             .map(Some)
             .map_err(|error| Damaged(error.to_string()))
+    }
+
+    /// All of the record: what it says of itself, the bitcode, the model.
+    pub fn parts(&self) -> [Cow<'_, [u8]>; 3] {
+        let meta = postcard::to_stdvec(&self.meta).expect("serialising into memory does not fail");
+        [meta.into(), self.bitcode[..].into(), self.model[..].into()]
+    }
+
+    /// Fails unless the unit's id is that of `bitcode`, which it carries, and of what the
+    /// record says: another unit's would stand for that one in the cache.
+    pub fn verify_id(&self, bitcode: &[u8]) -> Result<(), Damaged> {
+        let meta = UnitMeta { id: [0; 16], ..self.meta.clone() };
+        match meta.id_with(bitcode) == self.meta.id {
+            true => Ok(()),
+            false => Err(Damaged("its id is not that of its contents".into())),
+        }
     }
 
     /// The record as it stands in a section.

@@ -56,7 +56,7 @@ pub enum Strategy {
 }
 
 /// How copies can be kept apart.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Isolate {
     /// By overlay if the kernel allows it, by copy if not.
     Auto,

@@ -54,6 +54,10 @@ pub struct Trace {
     /// 'libz*'. Those that the program loads while it runs are not traced.
     #[arg(long, value_name = "GLOB")]
     pub library: Vec<globset::Glob>,
+    /// Log every block in one run if the program calls what witnesses may not follow:
+    /// functions that change stacks, threads that are cancelled anywhere.
+    #[arg(long)]
+    pub fallback: bool,
     /// Tell on standard error what was planned and what it cost.
     #[arg(long)]
     pub explain: bool,
@@ -61,6 +65,10 @@ pub struct Trace {
     /// cost on the run that FILE profiles, and what none can stay below.
     #[arg(long, requires = "weights")]
     pub costs: bool,
+    /// Carry out the recipe of an executable that was not built here as it is, whatever
+    /// it runs.
+    #[arg(long)]
+    pub trust: bool,
     /// Keep the variants of the runs in this folder.
     #[arg(long, value_name = "DIR", hide = true)]
     pub keep: Option<PathBuf>,

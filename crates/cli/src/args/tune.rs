@@ -14,6 +14,9 @@ pub struct Tune {
     /// then.
     #[arg(long)]
     pub list: bool,
+    /// List all of them, also on a terminal that they do not fit on.
+    #[arg(long)]
+    pub all: bool,
     /// Switch the functions with such names, mangled or not, to SCHEME: several of
     /// pt, fc, cc, bc with + between, or none. Those that do not carry it stay as
     /// they are, and are named. May be given several times; the last that matches

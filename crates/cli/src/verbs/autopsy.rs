@@ -8,7 +8,7 @@ mod records;
 mod way;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -25,9 +25,12 @@ use backtrail_report::autopsy::{self, Autopsy, Frame, Gap, html, json, text};
 
 use crate::args;
 use crate::json::{write_document, write_line};
+use crate::own_code::Owner;
+use crate::progress::Phase;
 use crate::source::{self, Sources};
-use crate::style::{demangle, terminal};
-use conclusion::{Concluded, Stops, Tables};
+use crate::stdout;
+use crate::style::{Detail, demangle, detail, extent, terminal};
+use conclusion::{Concluded, Never, Stops, Tables};
 use records::{Records, Recovery, Walk};
 
 /// Said of a program that has nothing of ours.
@@ -41,8 +44,14 @@ pub fn run(args: &args::Autopsy, quiet: bool) -> anyhow::Result<u8> {
         debug_folders: args.debug_dir.clone(),
         core_folder: None,
     };
+    let shown =
+        text::Options { detail: detail(args.full), extent: extent(args.all), style: terminal() };
     let mut found = Vec::new();
-    for core in &args.cores {
+    let total = args.cores.len() + usize::from(args.pid.is_some());
+    let examining = Phase::counted("examining", total, "processes", quiet);
+    for (place, core) in args.cores.iter().enumerate() {
+        examining.at(place, total);
+        examining.note(&core.display().to_string());
         let process = Process::of_core(core, &options)?;
         found.push(examine(&process, &core.display().to_string(), &args.source_map));
     }
@@ -50,14 +59,15 @@ pub fn run(args: &args::Autopsy, quiet: bool) -> anyhow::Result<u8> {
         let process = Process::of_pid(pid, &options)?;
         found.push(examine(&process, &format!("process {pid}"), &args.source_map));
     }
+    drop(examining);
     if let Some(folder) = &args.html {
-        write_pages(&found, folder, quiet || args.json)?;
+        write_pages(&found, folder, shown.detail, quiet || args.json)?;
         if !args.json {
             return Ok(0);
         }
     }
     let common = (found.len() > 1).then(|| agreement::compare(&found));
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = stdout::open(stdout::form(args.json));
     for (place, Examined { autopsy, .. }) in found.iter().enumerate() {
         if args.json {
             let document = json::Document::new(autopsy);
@@ -71,19 +81,24 @@ pub fn run(args: &args::Autopsy, quiet: bool) -> anyhow::Result<u8> {
             if place > 0 {
                 writeln!(out)?;
             }
-            write!(out, "{}", text::render(autopsy, terminal()))?;
+            write!(out, "{}", text::render(autopsy, &shown))?;
         }
     }
     match &common {
         Some(common) if args.json => write_line(&mut out, &common.document())?,
-        Some(common) => write!(out, "\n{}", common.text(terminal()))?,
+        Some(common) => write!(out, "\n{}", common.text(&shown))?,
         None => {}
     }
     out.flush()?;
     Ok(0)
 }
 
-fn write_pages(found: &[Examined], folder: &Path, quiet: bool) -> anyhow::Result<()> {
+fn write_pages(
+    found: &[Examined],
+    folder: &Path,
+    detail: Detail,
+    quiet: bool,
+) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     for (place, Examined { autopsy, .. }) in found.iter().enumerate() {
@@ -92,10 +107,10 @@ fn write_pages(found: &[Examined], folder: &Path, quiet: bool) -> anyhow::Result
             _ => format!("{}.html", place + 1),
         };
         let page = folder.join(name);
-        let text = html::render(autopsy, &mut source::read);
+        let text = html::render(autopsy, detail, &mut source::read);
         output::write_whole(&page, text.as_bytes(), output::Mode::Data)?;
         if !quiet {
-            println!("{}", page.display());
+            stdout::line(page.display())?;
         }
     }
     Ok(())
@@ -318,10 +333,10 @@ impl Examiner<'_> {
             && way.known == "exact"
             && let [place] = &mut places[..]
             && place.line.is_none()
-            && let Some((file, line)) = way.path.iter().rev().find_map(|it| it.lines.last())
+            && let Some(last) = way.path.iter().rev().find_map(|it| it.lines.last())
         {
             // One call may be left of several lines' calls.
-            (place.file, place.line) = (Some(file.clone()), Some(*line));
+            (place.file, place.line) = (Some(last.file.clone()), Some(last.line));
             let note = "its own line is not known, this is the last one before it";
             remark.get_or_insert_with(|| note.to_owned());
         }
@@ -334,6 +349,7 @@ impl Examiner<'_> {
                 }
                 None => (None, None),
             };
+            let own = path.as_deref().is_some_and(|path| Owner::of(path) == Owner::User);
             let source = path.as_deref().zip(place.line);
             let source = source.and_then(|(path, line)| self.sources.line(path, line));
             out.push(Frame {
@@ -348,11 +364,17 @@ impl Examiner<'_> {
                 found_by,
                 uncertain: frame.uncertain,
                 inlined: place.inlined,
+                own,
                 signal: frame.signal,
                 // Of the function whose frame it is.
                 remark: remark.clone().filter(|_| !place.inlined),
                 way: if place.inlined { None } else { way.take() },
-                never: if place.inlined { Vec::new() } else { std::mem::take(&mut never) },
+                never: if place.inlined { Vec::new() } else { std::mem::take(&mut never.lines) },
+                never_told: if place.inlined {
+                    Vec::new()
+                } else {
+                    std::mem::take(&mut never.told)
+                },
             });
         }
     }
@@ -392,13 +414,13 @@ impl Examiner<'_> {
     }
 
     /// The lines that an activation never came to.
-    fn never(&mut self, looked: &Looked<'_>) -> Vec<(String, u32)> {
-        let Some(concluded) = self.concluded else { return Vec::new() };
-        let Some(recovery) = looked.recovery else { return Vec::new() };
+    fn never(&mut self, looked: &Looked<'_>) -> Never {
+        let Some(concluded) = self.concluded else { return Never::default() };
+        let Some(recovery) = looked.recovery else { return Never::default() };
         let (thread, frame) = looked.place;
         let frames = self.records.table(&recovery.module);
         let never = |frames| concluded.never(&recovery.module, frames, thread, frame);
-        frames.map_or_else(Vec::new, never)
+        frames.map_or_else(Never::default, never)
     }
 
     /// What can have run of the executable and of its libraries.
@@ -406,7 +428,7 @@ impl Examiner<'_> {
         let concluded = self.concluded?;
         let last = concluded.last_blocks();
         self.stops.retain(|key, _| last.contains(key));
-        let mut found = concluded.report(&mut self.records, &self.stops);
+        let mut found = concluded.report(&mut self.records, &self.stops)?;
         for file in &mut found.files {
             file.name = mapped(self.map, &file.name);
         }

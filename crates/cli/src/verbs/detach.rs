@@ -7,15 +7,21 @@ use backtrail_abi::{LINK_SECTION, UNIT_SECTION};
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::carry::file::{SIDE_SUFFIX, SideFile, hex};
+use backtrail_build::in_place::InPlace;
 use backtrail_build::output::{Mode, write_whole};
+use backtrail_foreign::file;
+use backtrail_foreign::say;
 use backtrail_machine::edit::{self, Edit};
 use backtrail_machine::elf::Elf;
 
 use crate::args;
+use crate::args::files::check_output;
+use crate::stdout;
 
 /// Runs the verb.
 pub fn run(args: &args::Detach) -> anyhow::Result<u8> {
     let program = &args.program;
+    let in_place = InPlace::begin(program)?;
     let carried = Carried::read(program)?;
     if let Some(side) = &carried.side {
         anyhow::bail!(Error::NotCarried {
@@ -30,7 +36,7 @@ pub fn run(args: &args::Detach) -> anyhow::Result<u8> {
                 .into(),
         });
     }
-    let bytes = std::fs::read(program).map_err(Error::read(program))?;
+    let bytes = file::read(program).map_err(Error::read(program))?;
     let elf = Elf::parse(&bytes).map_err(Error::machine(program))?;
     let section = |name| elf.section(name).map_err(Error::machine(program));
     let side = SideFile {
@@ -44,9 +50,11 @@ pub fn run(args: &args::Detach) -> anyhow::Result<u8> {
 
     // The side file first: if the second write fails, nothing is lost.
     let path = side_path(args.output.as_deref(), program, &carried.build_id);
+    check_output(&path, [program.as_path()])?;
     write_whole(&path, &side.to_bytes(), Mode::Data)?;
-    write_whole(program, &rest, Mode::Program)?;
-    println!("{}", path.display());
+    let other_names = in_place.replace(&rest)?;
+    other_names.iter().for_each(|note| say!("backtrail: {note}"));
+    stdout::line(path.display())?;
     Ok(0)
 }
 

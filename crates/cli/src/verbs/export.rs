@@ -1,7 +1,8 @@
 //! `backtrail export`: hands a profile to the tools people already use.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 
+use backtrail_foreign::say;
 use backtrail_profile::export::{Format, Options, export};
 use backtrail_profile::model::Function;
 use globset::Glob;
@@ -9,6 +10,8 @@ use globset::Glob;
 use super::paths::{load, write};
 use crate::args;
 use crate::exit::Unreadable;
+use crate::own_code::Owner;
+use crate::stdout;
 use crate::style::demangle;
 
 /// Runs the verb.
@@ -29,23 +32,22 @@ pub fn run(args: &args::Export, quiet: bool) -> anyhow::Result<u8> {
             glob.is_match(&function.name) || glob.is_match(demangle(&function.name))
         })
     };
-    let options = Options { wanted: &wanted, demangle: &demangle };
+    // A user's own that are not there are missed by whoever reads it; of a library that was
+    // built elsewhere nobody has them.
+    let left_out = |file: &str| Owner::of(file) != Owner::User && !Path::new(file).is_file();
+    let options = Options { wanted: &wanted, demangle: &demangle, left_out: &left_out };
     let exported = export(&profile, format, &options)
         .map_err(|error| Unreadable(format!("{}: {error}", args.file.display())))?;
     match &args.output {
         Some(path) => write(path, &exported.bytes)?,
-        None if format == Format::Pprof && io::stdout().is_terminal() => {
+        None if format == Format::Pprof && stdout::is_terminal() => {
             anyhow::bail!(Unreadable("pprof's format is binary; give a file with -o".to_owned()));
         }
-        None => {
-            let mut out = io::stdout().lock();
-            out.write_all(&exported.bytes)?;
-            out.flush()?;
-        }
+        None => stdout::document(&exported.bytes)?,
     }
     if !quiet {
         for remark in &exported.remarks {
-            eprintln!("backtrail: {remark}");
+            say!("backtrail: {remark}");
         }
     }
     Ok(0)

@@ -1,29 +1,36 @@
 //! `backtrail extract`: the plain bitcode and the program model of every unit.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::output::{Mode, write_whole};
 
 use crate::args;
+use crate::args::files::check_output;
+use crate::stdout;
 
 /// Runs the verb.
 pub fn run(args: &args::Extract) -> anyhow::Result<u8> {
     let carried = Carried::read(&args.program)?;
-    std::fs::create_dir_all(&args.output).map_err(Error::write(&args.output))?;
     let mut taken = BTreeSet::new();
-    for unit in &carried.units {
+    let stems: Vec<String> =
+        carried.units.iter().map(|unit| free_stem(&unit.meta.name, &mut taken)).collect();
+    let inputs = || [&args.program].into_iter().chain(&carried.side).map(PathBuf::as_path);
+    for name in stems.iter().flat_map(|stem| [format!("{stem}.bc"), format!("{stem}.btir")]) {
+        check_output(&args.output.join(name), inputs())?;
+    }
+    std::fs::create_dir_all(&args.output).map_err(Error::write(&args.output))?;
+    for (unit, stem) in carried.units.iter().zip(&stems) {
         let damaged = |damaged: backtrail_build::carry::unit::Damaged| Error::Damaged {
             path: args.program.clone(),
             what: format!("{}: {}", unit.meta.name, damaged.0),
         };
-        let stem = free_stem(&unit.meta.name, &mut taken);
         if let Some(bitcode) = unit.bitcode().map_err(damaged)? {
             let path = args.output.join(format!("{stem}.bc"));
             write_whole(&path, &bitcode, Mode::Data)?;
-            println!("{}  {}", path.display(), unit.meta.compiler);
+            stdout::line(format_args!("{}  {}", path.display(), unit.meta.compiler))?;
         }
         if let Some(model) = unit.model().map_err(damaged)? {
             let path = args.output.join(format!("{stem}.btir"));

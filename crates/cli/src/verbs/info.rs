@@ -1,7 +1,10 @@
 //! `backtrail info`: what an executable carries, and how each function would be
 //! instrumented.
 
-use std::io::{self, Write};
+mod text;
+mod unlisted;
+
+use std::io::Write as _;
 
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
@@ -9,6 +12,7 @@ use backtrail_build::carry::file::hex;
 use backtrail_build::carry::recipe::InputKind;
 use backtrail_build::carry::unit::{Damaged, IrState, UnitRecord};
 use backtrail_build::variant::build_id_text;
+use backtrail_ir::program::{Program, Surroundings};
 use backtrail_ir::{Func, Unit};
 use backtrail_machine::elf::Kind;
 use backtrail_plan::{LeftOut, block_log};
@@ -18,7 +22,10 @@ use serde::Serialize;
 
 use crate::args;
 use crate::json::write_document;
-use crate::style::{bold, demangle, dim, number, size, table};
+use crate::progress::Phase;
+use crate::stdout;
+use crate::style::demangle;
+use unlisted::Unlisted;
 
 /// The document of `--json`.
 #[derive(Serialize)]
@@ -29,6 +36,8 @@ struct Document {
     kind: &'static str,
     /// The scheme, if this is a variant.
     variant: Option<String>,
+    /// Which variant it is, by which its records name it.
+    variant_id: Option<String>,
     /// The build id of the executable a variant was derived from.
     derived_from: Option<String>,
     side_file: Option<String>,
@@ -39,6 +48,8 @@ struct Document {
     functions: Vec<FunctionRow>,
     /// Linked as they are, and why.
     native: Vec<NativeRow>,
+    /// Functions of libraries of which nothing is known.
+    unlisted: Unlisted,
     remarks: Vec<String>,
 }
 
@@ -63,6 +74,9 @@ struct FunctionRow {
     name: String,
     demangled: String,
     unit: String,
+    /// Whether it is this code of it that is in the program: of a function that several
+    /// units define alike, one is.
+    linked: bool,
     file: Option<String>,
     line: Option<u32>,
     blocks: usize,
@@ -79,14 +93,16 @@ struct NativeRow {
 }
 
 /// Runs the verb.
-pub fn run(args: &args::Info) -> anyhow::Result<u8> {
+pub fn run(args: &args::Info, quiet: bool) -> anyhow::Result<u8> {
+    let reading = Phase::begin("reading what is carried", quiet);
     let carried = Carried::read_with_side(&args.program, args.side.as_deref())?;
     let document = describe(&carried)?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    drop(reading);
+    let mut out = stdout::open(stdout::form(args.json));
     if args.json {
         write_document(&mut out, &document)?;
     } else {
-        print(&mut out, &document, args.functions)?;
+        text::print(&mut out, &document, args)?;
     }
     out.flush()?;
     Ok(0)
@@ -115,14 +131,17 @@ fn describe(carried: &Carried) -> Result<Document, Error> {
             .map(|recipe| build_id_text(&recipe.derived_from)),
         relinkable: variant.is_none() && recipe.is_some(),
         variant,
+        variant_id: carried.variant.as_ref().map(|mark| hex(&mark.id)),
         side_file: carried.side.as_ref().map(|side| side.display().to_string()),
         file_bytes: carried.file_size,
         carried_bytes: 0,
         units: Vec::new(),
         functions: Vec::new(),
         native: Vec::new(),
+        unlisted: Unlisted { functions: Vec::new(), reach: 0 },
         remarks: recipe.map(|recipe| recipe.remarks.clone()).unwrap_or_default(),
     };
+    let mut models = Vec::new();
     for record in &carried.units {
         let damaged = |Damaged(what)| Error::Damaged {
             path: carried.path.clone(),
@@ -134,7 +153,11 @@ fn describe(carried: &Carried) -> Result<Document, Error> {
         document.carried_bytes += (row.bitcode_bytes + row.model_bytes) as u64;
         document.units.push(row);
         document.functions.extend(rows);
+        models.extend(model);
     }
+    let surroundings = recipe.map(|recipe| recipe.surroundings.clone()).unwrap_or_default();
+    note_what_is_linked(&mut document.functions, &models, &surroundings);
+    document.unlisted = unlisted::find(&models, &surroundings);
     for input in recipe.into_iter().flat_map(|recipe| &recipe.inputs) {
         let mut note = |path: String, kind: &InputKind| {
             if let InputKind::Native { why, .. } = kind {
@@ -151,6 +174,18 @@ fn describe(carried: &Carried) -> Result<Document, Error> {
         }
     }
     Ok(document)
+}
+
+/// Says of the functions of these units, in order, which the linker kept: those are
+/// counted by all verbs.
+fn note_what_is_linked(rows: &mut [FunctionRow], units: &[Unit], surroundings: &Surroundings) {
+    let program = Program::linked([(units.iter().collect(), surroundings)]);
+    let functions = program.units().flat_map(|(object, unit)| {
+        unit.functions.indices().map(move |function| (object, function))
+    });
+    for (row, (object, function)) in rows.iter_mut().zip(functions) {
+        row.linked = program.kept(object, function);
+    }
 }
 
 fn unit_row(record: &UnitRecord, functions: &[FunctionRow]) -> UnitRow {
@@ -192,6 +227,7 @@ fn function_row(record: &UnitRecord, model: &Unit, function: Func) -> FunctionRo
         name: name.clone(),
         demangled: demangle(name),
         unit: record.meta.name.clone(),
+        linked: true,
         file: location.map(|location| model.files[location.file].clone()),
         line: location.map(|location| location.line),
         blocks: data.blocks.len(),
@@ -209,115 +245,4 @@ fn plan_paths(model: &Unit, function: Func) -> Result<PathPlan, LeftOut> {
     let plan = PathPlan::new(model, function, DEFAULT_LIMIT, None)?;
     plan.probes(&plan.weights(model, function, None), 0)?;
     Ok(plan)
-}
-
-fn print(out: &mut impl Write, document: &Document, functions: bool) -> io::Result<()> {
-    let share = 100.0 * document.carried_bytes as f64 / document.file_bytes.max(1) as f64;
-    writeln!(out, "{}  {}", bold(&document.program), document.kind)?;
-    writeln!(out, "  build id   {}", document.build_id)?;
-    if let (Some(scheme), Some(from)) = (&document.variant, &document.derived_from) {
-        writeln!(out, "  variant    {scheme}, derived from build id {from}")?;
-    }
-    if let Some(side) = &document.side_file {
-        writeln!(out, "  side file  {side}")?;
-    }
-    writeln!(
-        out,
-        "  carries    {} in {} units, {share:.0} % of the file's {}",
-        size(document.carried_bytes),
-        document.units.len(),
-        size(document.file_bytes),
-    )?;
-    let total =
-        |count: fn(&FunctionRow) -> usize| document.functions.iter().map(count).sum::<usize>();
-    let ways = |way: &str| {
-        document.functions.iter().filter(|row| row.instrumented.starts_with(way)).count()
-    };
-    writeln!(
-        out,
-        "  program    {} functions, {} blocks, {} edges",
-        number(document.functions.len() as u64),
-        number(total(|row| row.blocks) as u64),
-        number(total(|row| row.edges) as u64),
-    )?;
-    writeln!(
-        out,
-        "  functions  {} whole, {} cut (over {} acyclic paths), {} not instrumented",
-        ways("whole"),
-        ways("cut"),
-        number(DEFAULT_LIMIT),
-        ways("no"),
-    )?;
-    if !document.relinkable && document.variant.is_none() {
-        writeln!(out, "  link       no recipe: variants cannot be derived from this file")?;
-    }
-    for remark in &document.remarks {
-        writeln!(out, "  remark     {remark}")?;
-    }
-
-    writeln!(out, "\n{}", bold("Units"))?;
-    let head = ["unit", "language", "functions", "blocks", "edges", "bitcode", "model", "carried"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(document.units.iter().map(|unit| {
-        vec![
-            unit.name.clone(),
-            unit.language.clone(),
-            number(unit.functions as u64),
-            number(unit.blocks as u64),
-            number(unit.edges as u64),
-            size(unit.bitcode_bytes as u64),
-            size(unit.model_bytes as u64),
-            unit.carried.clone(),
-        ]
-    }));
-    write!(out, "{}", table(&rows, &[2, 3, 4, 5, 6]))?;
-
-    if !document.native.is_empty() {
-        writeln!(out, "\n{}", bold("Linked as they are"))?;
-        let rows: Vec<_> =
-            document.native.iter().map(|row| vec![row.path.clone(), row.why.clone()]).collect();
-        write!(out, "{}", table(&rows, &[]))?;
-    }
-    print_functions(out, document, functions)
-}
-
-/// All functions, or those that are not instrumented whole.
-fn print_functions(out: &mut impl Write, document: &Document, all: bool) -> io::Result<()> {
-    let listed: Vec<_> =
-        document.functions.iter().filter(|row| all || row.instrumented != "whole").collect();
-    if listed.is_empty() {
-        return Ok(());
-    }
-    let title = if all { "Functions" } else { "Functions not instrumented whole" };
-    writeln!(out, "\n{}", bold(title))?;
-    let head = ["function", "where", "blocks", "edges", "acyclic paths", "instrumented"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(listed.iter().map(|row| {
-        let place = match (&row.file, row.line) {
-            (Some(file), Some(line)) => format!("{}:{line}", short_path(file)),
-            _ => row.unit.clone(),
-        };
-        let paths = row.acyclic_paths.parse::<u128>().unwrap_or(u128::MAX);
-        let paths =
-            if paths >= 1_000_000_000 { format!("{:.1e}", paths as f64) } else { number(paths) };
-        vec![
-            row.demangled.clone(),
-            place,
-            number(row.blocks as u64),
-            number(row.edges as u64),
-            paths,
-            row.instrumented.clone(),
-        ]
-    }));
-    write!(out, "{}", table(&rows, &[2, 3, 4]))?;
-    if !all {
-        writeln!(out, "{}", dim("  (--functions lists all)"))?;
-    }
-    Ok(())
-}
-
-/// The last parts of a path, enough to recognise it.
-fn short_path(path: &str) -> &str {
-    let cut = path.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
-    &path[cut..]
 }

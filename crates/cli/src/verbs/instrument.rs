@@ -2,20 +2,32 @@
 
 mod function_list;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use backtrail_build::carry::Carried;
-use backtrail_build::variant::{self, ModuleToPlan, Outcome, Scheme, TracedUnit, TracingScheme};
-use backtrail_crash::leaving::LeavingCalls;
+use backtrail_build::Error;
+use backtrail_build::cache::Cache;
+use backtrail_build::carry::{Carried, kept};
+use backtrail_build::libraries::own_libraries;
+use backtrail_build::trust::Trust;
+use backtrail_build::variant::{
+    self, Destination, Home, ModuleToPlan, Outcome, Scheme, TracedUnit, TracingScheme,
+};
 use backtrail_crash::tunable::Tunable;
 use backtrail_crash::unit_plan::Planning;
-use indicatif::{ProgressBar, ProgressStyle};
+use backtrail_foreign::say;
+use backtrail_ir::program::Program;
+use backtrail_report::terminal::size;
 
 use crate::args;
+use crate::args::files::check_output_of;
 use crate::exit::Usage;
 use crate::path_counting::PathCounting;
-use crate::style::demangle;
+use crate::progress::Phase;
+use crate::recorded;
+use crate::style::{counted, demangle};
+
+/// Counters that take so many bytes are told of.
+const LARGE: u64 = 1 << 20;
 
 /// Runs the verb.
 pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
@@ -35,52 +47,109 @@ pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
         (args::Scheme::Tracing(_), Some(tracing)) => Scheme::Tracing(tracing),
         (args::Scheme::Empty | args::Scheme::Tracing(_), _) => Scheme::Empty,
     };
-    let default = || {
-        let mut name = args.program.clone().into_os_string();
-        name.push(format!(".{}", scheme.name()));
-        PathBuf::from(name)
-    };
-    let output = args.output.clone().unwrap_or_else(default);
-    let outcome = derive(&carried, scheme, &output, quiet)?;
+    let output = output(args);
+    check_output_of(&output, &carried)?;
+    let destination = Destination { output: &output, home: Home::Own };
+    let outcome = derive(&carried, scheme, Trust::given(args.trust), destination, quiet)?;
+    keep(&output)?;
     if !quiet {
+        tell_of_origin(&carried, &output);
         let native = match outcome.native {
             0 => String::new(),
-            count => format!(", {count} inputs linked as they are (see 'backtrail info')"),
+            count => {
+                let inputs = counted(count as u64, "input");
+                let how = if count == 1 { "as it is" } else { "as they are" };
+                format!(", {inputs} linked {how} (see 'backtrail info')")
+            }
         };
         let libraries = match outcome.libraries {
             0 => String::new(),
-            count => format!(", {count} shared libraries of its own in {}.libs", output.display()),
+            count => {
+                let libraries = counted(count as u64, "shared library");
+                format!(", {libraries} of its own in {}.libs", output.display())
+            }
         };
-        eprintln!(
-            "{}: {} units ({} from the cache){libraries}{native}",
+        say!(
+            "{}: {} ({} from the cache){libraries}{native}",
             output.display(),
-            outcome.units,
+            counted(outcome.units as u64, "unit"),
             outcome.cached
         );
+        if matches!(scheme, Scheme::Counting(_)) {
+            tell_space(&output)?;
+        }
     }
     Ok(0)
 }
 
-/// Derives a variant, with a bar on a terminal.
+/// Keeps what is needed to read records of a variant and of its libraries: something else
+/// may be in their places by then.
+fn keep(variant: &Path) -> Result<(), Error> {
+    let carried = match Carried::read(variant) {
+        // Nothing of it is from IR, so it records nothing.
+        Err(Error::NotCarried { .. }) => return Ok(()),
+        read => read?,
+    };
+    let cache = Cache::open();
+    let libraries = own_libraries(&carried)?;
+    for file in [&carried].into_iter().chain(libraries.values()) {
+        kept::keep(&file.path, &cache)?;
+    }
+    Ok(())
+}
+
+/// Says what the counters of a process take, if that is much: whoever runs the variant
+/// may have thousands of processes.
+fn tell_space(variant: &Path) -> anyhow::Result<()> {
+    let carried = Carried::read(variant)?;
+    let bytes = recorded::counter_bytes(&carried)?;
+    if bytes >= LARGE {
+        say!(
+            "each process of it takes {} on disk for its counters; 'backtrail run {}' packs them \
+             as processes end",
+            size(bytes),
+            variant.display()
+        );
+    }
+    Ok(())
+}
+
+/// Says so if a variant looks for libraries beside itself that are beside the program.
+fn tell_of_origin(carried: &Carried, output: &Path) {
+    let folder = |path: &Path| std::path::absolute(path).ok()?.parent()?.canonicalize().ok();
+    let beside: Vec<&str> = (carried.run_path.iter().map(|it| &**it))
+        .filter(|it| backtrail_build::libraries::looks_beside_itself(it))
+        .collect();
+    if !beside.is_empty() && folder(&carried.path) != folder(output) {
+        say!(
+            "{} looks for libraries in {}, as {} does: there it is another folder",
+            output.display(),
+            beside.join(":"),
+            carried.path.display()
+        );
+    }
+}
+
+/// Where the variant goes.
+pub fn output(args: &args::Instrument) -> PathBuf {
+    let default = || {
+        let mut name = args.program.clone().into_os_string();
+        name.push(format!(".{}", args.scheme.suffix()));
+        PathBuf::from(name)
+    };
+    args.output.clone().unwrap_or_else(default)
+}
+
+/// Derives a variant.
 pub fn derive(
     carried: &Carried,
     scheme: Scheme<'_>,
-    output: &Path,
+    trust: Trust,
+    destination: Destination<'_>,
     quiet: bool,
-) -> Result<Outcome, backtrail_build::Error> {
-    let bar = if quiet || !std::io::stderr().is_terminal() {
-        ProgressBar::hidden()
-    } else {
-        let style = ProgressStyle::with_template("deriving {bar:30} {pos}/{len} units")
-            .expect("the template is a constant");
-        ProgressBar::new(carried.units.len() as u64).with_style(style)
-    };
-    let outcome = variant::derive(carried, scheme, output, &|done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
-    outcome
+) -> Result<Outcome, Error> {
+    let phase = Phase::counted("deriving", carried.units.len(), "units", quiet);
+    variant::derive(carried, scheme, trust, destination, &|done, total| phase.at(done, total))
 }
 
 /// What crashes are to tell, as it is asked for on the command line.
@@ -109,8 +178,11 @@ impl TracingScheme for Tracing {
 
     fn plan(&self, module: &ModuleToPlan) -> Vec<TracedUnit> {
         let units: Vec<_> = module.units.iter().map(|(_, unit)| unit).collect();
-        let leaving = LeavingCalls::new(&units, module.is_executable);
-        let planning = Planning { scheme: &self.scheme, leaving: &leaving, demangle: &demangle };
+        let surroundings = &module.surroundings;
+        let program = Program::linked([(units, surroundings)]);
+        let ids: Vec<[u8; 16]> = module.units.iter().map(|(id, _)| *id).collect();
+        let preemptible = &surroundings.loaded.preemptible;
+        let planning = Planning::new(&self.scheme, &program, &ids, preemptible, &demangle);
         let plan = |(place, (id, unit)): (usize, &([u8; 16], backtrail_ir::Unit))| {
             let planned = planning.plan_tunable(&self.tunable, *id, unit, place);
             TracedUnit {

@@ -3,11 +3,12 @@
 mod change;
 pub mod view;
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use backtrail_build::output::{Mode, write_whole};
+use backtrail_foreign::file;
 use backtrail_profile::file::{read_profile, write_profile};
 use backtrail_profile::merge::merge;
 use backtrail_profile::model::Profile;
@@ -17,7 +18,9 @@ use globset::{Glob, GlobMatcher};
 use crate::args;
 use crate::exit::Unreadable;
 use crate::json::write_document;
-use crate::style::terminal;
+use crate::progress::Phase;
+use crate::stdout;
+use crate::style::{counted, detail, terminal};
 
 /// Paths that are shown, unless asked for more or fewer.
 const TOP: usize = 10;
@@ -31,12 +34,15 @@ pub fn run(args: &args::Paths, quiet: bool) -> anyhow::Result<u8> {
         return change::run(args, &pair[0], &pair[1]);
     }
     let filter = Filter::new(args.function.as_deref())?;
-    let profile = load_all(&args.files, args.exe.as_deref())?;
+    let reading = Phase::begin("reading what was counted", quiet);
+    let profile = load_all(&args.files, &args.exe)?;
+    drop(reading);
     if let Some(output) = &args.output {
         write(output, &write_profile(&profile)?)?;
         if !quiet && !args.json {
-            let processes = profile.processes;
-            println!("{}: {processes} processes added up", output.display());
+            let processes = counted(profile.processes, "process");
+            let output = output.display();
+            stdout::line(format_args!("{output}: {processes} added up"))?;
         }
         if !args.json && args.html.is_none() {
             return Ok(0);
@@ -45,20 +51,23 @@ pub fn run(args: &args::Paths, quiet: bool) -> anyhow::Result<u8> {
     let program = view::Viewer::default().program(&profile);
     let wanted = |function: &Function| filter.matches(function);
     if let Some(folder) = &args.html {
-        let options =
-            html::Options { top: args.top.unwrap_or(TOP_OF_PAGE), measure: measure(args) };
+        let options = html::Options {
+            top: args.top.unwrap_or(TOP_OF_PAGE),
+            measure: measure(args),
+            detail: detail(args.full),
+        };
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let page = folder.join("index.html");
         write(&page, html::render(&program, &options, wanted).as_bytes())?;
         if !quiet && !args.json {
-            println!("{}", page.display());
+            stdout::line(page.display())?;
         }
         if !args.json {
             return Ok(0);
         }
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = stdout::open(stdout::form(args.json));
     if args.json {
         write_document(&mut out, &json::Document::new(&program, wanted))?;
     } else {
@@ -79,7 +88,7 @@ fn show(args: &args::Paths, program: &Program, wanted: impl Fn(&Function) -> boo
     let options = text::Options {
         top: args.top.unwrap_or(TOP),
         measure: measure(args),
-        full: args.full,
+        detail: detail(args.full),
         style: terminal(),
     };
     text::render(program, &options, wanted)
@@ -102,25 +111,25 @@ impl Filter {
 
 /// The profile in a file.
 pub fn load(path: &Path) -> anyhow::Result<Profile> {
-    load_from(path, None)
+    load_from(path, &[])
 }
 
-/// The profile in a file or a folder of records, made by `variant`.
-fn load_from(path: &Path, variant: Option<&Path>) -> anyhow::Result<Profile> {
+/// The profile in a file or a folder of records, which `variants` may have made.
+fn load_from(path: &Path, variants: &[PathBuf]) -> anyhow::Result<Profile> {
     if path.is_dir() {
-        return crate::recorded::load(path, variant);
+        return crate::recorded::load(path, variants);
     }
     let unreadable = |what: String| Unreadable(format!("{}: {what}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let bytes = file::read(path).map_err(|error| unreadable(error.to_string()))?;
     Ok(read_profile(&bytes).map_err(|error| unreadable(error.to_string()))?)
 }
 
 /// The sum of the profiles in some files, of which there is at least one.
-fn load_all(files: &[std::path::PathBuf], variant: Option<&Path>) -> anyhow::Result<Profile> {
+fn load_all(files: &[PathBuf], variants: &[PathBuf]) -> anyhow::Result<Profile> {
     let (first, rest) = files.split_first().context("no file was given")?;
-    let mut sum = load_from(first, variant)?;
+    let mut sum = load_from(first, variants)?;
     for path in rest {
-        let profile = load_from(path, variant)?;
+        let profile = load_from(path, variants)?;
         sum = merge(sum, &profile)
             .map_err(|error| Unreadable(format!("{}: {error}", path.display())))?;
     }

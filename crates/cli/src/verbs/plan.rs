@@ -1,6 +1,6 @@
 //! `backtrail plan`: what counting with several copies would cost.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::time::Instant;
 
 use backtrail_build::carry::Carried;
@@ -17,10 +17,13 @@ use crate::args;
 use crate::exit::Unreadable;
 use crate::json::write_document;
 use crate::path_counting::{PathCounting, read_profile_of};
+use crate::progress::Phase;
+use crate::stdout;
 use crate::style::{demangle, terminal};
 
 /// Runs the verb.
-pub fn run(args: &args::plan::Plan) -> anyhow::Result<u8> {
+pub fn run(args: &args::plan::Plan, quiet: bool) -> anyhow::Result<u8> {
+    let planning = Phase::begin("planning", quiet);
     let carried = Carried::read(&args.program)?;
     let explained = args.explain.as_deref().map(Glob::new).transpose();
     let explained = explained.map_err(|error| Unreadable(error.to_string()))?;
@@ -89,7 +92,8 @@ pub fn run(args: &args::plan::Plan) -> anyhow::Result<u8> {
             args.explain.as_deref().unwrap_or_default()
         )));
     }
-    let mut out = io::stdout().lock();
+    drop(planning);
+    let mut out = stdout::open(stdout::form(args.json));
     if args.json {
         write_document(&mut out, &document)?;
     } else {

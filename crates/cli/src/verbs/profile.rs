@@ -6,19 +6,25 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use anyhow::Context as _;
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
-use backtrail_build::output::{Mode, write_whole};
-use backtrail_build::variant::Scheme;
+use backtrail_build::output::{Mode, check_writable, write_whole};
+use backtrail_build::trust::Trust;
+use backtrail_build::variant::{Destination, Scheme};
 use backtrail_collect::local::{self, Run};
+use backtrail_collect::packing::Packer;
+use backtrail_foreign::say;
+use backtrail_interruption::Folder;
 use backtrail_profile::file::{EXTENSION, write_profile};
 use backtrail_profile::model::Profile;
 
+use crate::args::files::check_output_of;
 use crate::args::{self, copies::Engine};
-use crate::exit::Unreadable;
+use crate::exit::{EndedEarly, Unreadable, check_units};
 use crate::path_counting::PathCounting;
+use crate::progress::{self, Phase};
 use crate::recorded;
+use crate::script::{Wanted, check_no_script};
 use crate::verbs::instrument::derive;
 
 /// Runs the verb. Leaves as the program did, if everything else went well.
@@ -53,7 +59,13 @@ pub fn leave(result: anyhow::Result<ExitStatus>, path: Option<&Path>) -> anyhow:
     Ok(status.code().unwrap_or(0) as u8)
 }
 
+/// Where the profile goes.
+pub fn output(args: &args::Profile) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| default_output(&args.program, EXTENSION))
+}
+
 fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
+    check_no_script(&args.program, Wanted::ToRun("profile"))?;
     let carried = Carried::read(&args.program)?;
     if carried.recipe.as_ref().is_some_and(|recipe| recipe.variant.is_some()) {
         let path = args.program.display();
@@ -61,21 +73,24 @@ fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
             "{path} is a variant; give the program it was made from"
         )));
     }
-    let output = args.output.clone().unwrap_or_else(|| default_output(&args.program, EXTENSION));
+    check_units(&carried)?;
+    let output = output(args);
+    check_output_of(&output, &carried)?;
     // Found out before the program runs.
-    local::check_executable(&args.program)?;
+    local::check_replaceable(&args.program)?;
     check_writable(&output)?;
     let counting = PathCounting::new(&args.counting, &carried)?;
-    let scratch = tempfile::Builder::new().prefix("backtrail-profile-").tempdir();
+    let scratch = Folder::new("profile");
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
     let several = args.copies.copies > 1 || args.copies.running.engine != Engine::Local;
-    let (status, profile) = match several {
+    let (status, mut profile) = match several {
         true => copies::collect(args, &carried, &counting, scratch.path(), quiet)?,
         false => collect_one(args, &carried, &counting, scratch.path(), quiet)?,
     };
     for why in &profile.incomplete {
-        eprintln!("backtrail: incomplete: {why}");
+        say!("backtrail: incomplete: {why}");
     }
+    profile.ended_by.extend(status.signal().map(|signal| (signal, 1)));
     let bytes = write_profile(&profile).map_err(|error| Unreadable(error.to_string()))?;
     write_whole(&output, &bytes, Mode::Data)?;
     Ok(status)
@@ -91,7 +106,8 @@ fn collect_one(
 ) -> anyhow::Result<(ExitStatus, Profile)> {
     let name = args.program.file_name().unwrap_or_default();
     let variant = scratch.join(name);
-    derive(carried, Scheme::Counting(counting), &variant, quiet)?;
+    let destination = Destination::in_place(&variant);
+    derive(carried, Scheme::Counting(counting), Trust::given(args.trust), destination, quiet)?;
     let records = scratch.join("records");
     let run = Run {
         executable: &variant,
@@ -99,21 +115,29 @@ fn collect_one(
         arguments: &args.arguments,
         environment: &[(backtrail_abi::log::DIR_VARIABLE, records.as_os_str())],
     };
+    let packer = Packer::start([records.clone()]);
+    progress::running(&args.program, quiet);
     let status = local::run(&run)?;
+    drop(packer);
     if !records.is_dir() {
-        anyhow::bail!(recorded_nothing(&args.program, scratch));
+        return Err(recorded_nothing(&args.program, scratch, status));
     }
-    Ok((status, recorded::load(&records, Some(&variant))?))
+    let _reading = Phase::begin("reading what was counted", quiet);
+    Ok((status, recorded::load(&records, std::slice::from_ref(&variant))?))
 }
 
-/// A program that ran and left no record.
-pub fn recorded_nothing(program: &Path, scratch: &Path) -> Unreadable {
-    Unreadable(format!(
+/// A program that ran, ended so and left no record.
+pub fn recorded_nothing(program: &Path, scratch: &Path, status: ExitStatus) -> anyhow::Error {
+    if let Some(signal) = status.signal() {
+        return EndedEarly { path: program.to_owned(), signal }.into();
+    }
+    let what = format!(
         "{} ran and recorded nothing: no function that counts was entered, or the disk under {} \
          is full or read-only",
         program.display(),
         scratch.display()
-    ))
+    );
+    Unreadable(what).into()
 }
 
 /// `PROG.EXTENSION` in the working directory.
@@ -121,12 +145,4 @@ pub fn default_output(program: &Path, extension: &str) -> PathBuf {
     let mut name = program.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{extension}"));
     PathBuf::from(name)
-}
-
-/// Fails if there is no folder for the output, or it cannot be written to.
-pub fn check_writable(output: &Path) -> anyhow::Result<()> {
-    let folder = output.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::tempfile_in(folder)
-        .with_context(|| format!("cannot write into {}", folder.display()))?;
-    Ok(())
 }

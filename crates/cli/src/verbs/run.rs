@@ -1,28 +1,32 @@
-//! `backtrail run`: runs a variant as `backtrail trace` does, with its logs packed.
+//! `backtrail run`: runs a variant, or what starts variants, with what they record packed.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use backtrail_abi::log::{DEFAULT_DIR, DIR_VARIABLE};
 use backtrail_collect::local::{self, Run, child_seconds};
 use backtrail_collect::packing::Packer;
+use backtrail_foreign::say;
 
 use super::profile::leave;
+use crate::args::program::Program;
 
-/// Runs the verb. Leaves as the variant did.
-pub fn run(variant: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
-    local::check_executable(variant)?;
+/// Runs the verb. Leaves as the program did.
+pub fn run(program: &Program, arguments: &[OsString], quiet: bool) -> anyhow::Result<u8> {
+    local::check_executable(program)?;
     let records = std::env::var_os(DIR_VARIABLE).map_or(DEFAULT_DIR.into(), PathBuf::from);
     let packer = Packer::start([records]);
     let began = child_seconds();
     let status = local::run(&Run {
-        executable: variant,
-        name: variant.as_os_str(),
+        executable: program,
+        name: program.name(),
         arguments,
         environment: &[],
     })?;
     drop(packer);
-    tell_time_since(began);
+    if !quiet {
+        tell_time_since(began);
+    }
     leave(Ok(status), None)
 }
 
@@ -30,5 +34,5 @@ pub fn run(variant: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
 pub fn tell_time_since(began: (f64, f64)) {
     let (user, kernel) = child_seconds();
     let (user, kernel) = (user - began.0, kernel - began.1);
-    eprintln!("backtrail: the run took {user:.3} s in user mode and {kernel:.3} s in the kernel");
+    say!("backtrail: the run took {user:.3} s in user mode and {kernel:.3} s in the kernel");
 }

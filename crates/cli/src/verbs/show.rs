@@ -4,26 +4,36 @@
 mod calls;
 pub mod trace;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 
 use backtrail_abi::UnitId;
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
-use backtrail_build::libraries::own_libraries;
 use backtrail_collect::records::{ProcessRecord, ThreadFile};
+use backtrail_foreign::file;
+use backtrail_foreign::say;
+use backtrail_foreign::text::{shown, source};
 use backtrail_ir::Unit;
-use backtrail_trace::block_log::{Events, Process, ProgramMap, Step, ThreadLog};
+use backtrail_trace::block_log::{
+    Events, LogFrames, Moment, Moments, Process, ProgramMap, Step, ThreadLog,
+};
 use globset::{Glob, GlobMatcher};
 use serde::Serialize;
 
 use crate::args;
 use crate::exit::Unreadable;
 use crate::json::write_line;
+use crate::own_code::told;
 use crate::recorded::read_processes;
 use crate::source::Sources;
-use crate::style::{bold, demangle, dim, number};
+use crate::stdout;
+use crate::style::{
+    Detail, bold, counted, demangle, detail, dim, lost_blocks, shorten_middle, terminal,
+};
+use crate::variants::{MadeOf, Variants};
 
 /// The first line of `--json`.
 #[derive(Serialize)]
@@ -51,6 +61,18 @@ struct Row<'a> {
     function: &'a str,
     block: String,
     line: Option<String>,
+    /// The user's own line, of code of a library the one that it was inlined into.
+    own_line: Option<String>,
+}
+
+/// The name of a function as a line has it: on a terminal it leaves room for the rest,
+/// unless all of it is wanted.
+fn name_shown(full: bool, name: &str) -> String {
+    let name = shown(&demangle(name));
+    match (detail(full), terminal().screen) {
+        (Detail::Short, Some(screen)) => shorten_middle(&name, (screen.columns / 3).max(24)),
+        _ => name,
+    }
 }
 
 /// Runs the verb.
@@ -61,7 +83,8 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
         }
         None => None,
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let is_document = args.json || (args.to.is_some() && args.output.is_none());
+    let mut out = stdout::open(stdout::form(is_document));
     if args.record.is_file() {
         match (args.tree, &args.html, args.to) {
             (true, ..) => calls::tree(args, filter.as_ref(), &mut out)?,
@@ -80,56 +103,78 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
     }
     let (processes, _) = read_processes(&args.record)?;
     let mut opened = Vec::new();
+    let mut variants = Variants::new(&args.exe)?;
     for record in &processes {
         opened.push(open_process(record)?);
     }
+    variants.check_given(&args.record, opened.iter())?;
+    for (record, process) in processes.iter().zip(&opened) {
+        variants.look(record, process)?;
+    }
+    let made = processes.iter().zip(&opened);
+    let made: Vec<MadeOf> = made
+        .map(|(record, process)| variants.made_of(record, process))
+        .collect::<Result<_, _>>()?;
     if args.json {
-        let rows = processes.iter().zip(&opened).map(|(record, process)| ProcessRow {
+        let all = processes.iter().zip(&opened).zip(&made);
+        let rows = all.map(|((record, process), made)| ProcessRow {
             process: record.pid,
             parent: record.parent,
             forked_from: record.forked_from,
             program: record.executable.display().to_string(),
             threads: record.threads.len(),
-            incomplete: process.incomplete.map(|gap| gap.to_string()),
+            incomplete: Some(incomplete(process, made))
+                .filter(|why| !why.is_empty())
+                .map(|why| why.join("; ")),
         });
         let header = Header { schema: "backtrail.show/1", processes: rows.collect() };
         write_line(&mut out, &header)?;
     }
-    // Processes of one executable share what is read from it.
-    let mut models: BTreeMap<PathBuf, Vec<(UnitId, Unit)>> = BTreeMap::new();
-    for (record, process) in processes.iter().zip(&opened) {
-        let program = args.exe.clone().unwrap_or_else(|| record.executable.clone());
-        if !models.contains_key(&program) {
-            models.insert(program.clone(), read_models(&program)?);
+    // What processes have in common is read once.
+    let mut models: BTreeMap<[u8; 16], Vec<(UnitId, Unit)>> = BTreeMap::new();
+    for ((record, process), made) in processes.iter().zip(&opened).zip(&made) {
+        let mut units = Vec::new();
+        for module in &made.modules {
+            let id = module.variant.as_ref().map(|mark| mark.id).unwrap_or_default();
+            if let Entry::Vacant(entry) = models.entry(id) {
+                entry.insert(read_models(module)?);
+            }
         }
-        let map = ProgramMap::new(models[&program].iter().map(|(id, unit)| (*id, unit)));
-        let walk =
-            Walk { args, record, process, map: &map, filter: filter.as_ref(), program: &program };
+        for module in &made.modules {
+            let id = module.variant.as_ref().map(|mark| mark.id).unwrap_or_default();
+            units.extend(models[&id].iter().map(|(id, unit)| (*id, unit)));
+        }
+        let map = ProgramMap::new(units);
+        let incomplete = incomplete(process, made);
+        let walk = Walk { args, record, process, map: &map, filter: filter.as_ref(), incomplete };
         walk.run(&mut out)?;
     }
     out.flush()?;
     Ok(0)
 }
 
-fn open_process(record: &ProcessRecord) -> anyhow::Result<Process> {
-    let path = record.process_file();
-    let bytes = std::fs::read(&path).map_err(Error::read(&path))?;
-    Process::read(&bytes).map_err(|error| Unreadable(format!("{}: {error}", path.display())).into())
+/// Why something is not in what is shown of a process, a line each.
+fn incomplete(process: &Process, made: &MadeOf) -> Vec<String> {
+    let gap = process.incomplete.map(|gap| gap.to_string());
+    gap.into_iter().chain(made.missing.iter().cloned()).collect()
 }
 
-/// The program models of an executable and of its own shared libraries.
-fn read_models(program: &Path) -> Result<Vec<(UnitId, Unit)>, Error> {
-    let carried = Carried::read(program)?;
-    let libraries = own_libraries(&carried)?;
+fn open_process(record: &ProcessRecord) -> anyhow::Result<Process> {
+    let path = record.process_file();
+    let bytes = file::read(&path).map_err(Error::read(&path))?;
+    let process = Process::read(&bytes).and_then(Process::of_blocks);
+    process.map_err(|error| Unreadable(format!("{}: {error}", path.display())).into())
+}
+
+/// The program models of a variant.
+pub fn read_models(file: &Carried) -> Result<Vec<(UnitId, Unit)>, Error> {
     let mut models = Vec::new();
-    for file in [&carried].into_iter().chain(libraries.values()) {
-        for unit in &file.units {
-            let model = unit.model().map_err(|damaged| Error::Damaged {
-                path: file.path.clone(),
-                what: format!("{}: {}", unit.meta.name, damaged.0),
-            })?;
-            models.extend(model.map(|model| (unit.id(), model)));
-        }
+    for unit in &file.units {
+        let model = unit.model().map_err(|damaged| Error::Damaged {
+            path: file.path.clone(),
+            what: format!("{}: {}", unit.meta.name, damaged.0),
+        })?;
+        models.extend(model.map(|model| (unit.id(), model)));
     }
     Ok(models)
 }
@@ -141,20 +186,22 @@ struct Walk<'a> {
     process: &'a Process,
     map: &'a ProgramMap<'a>,
     filter: Option<&'a GlobMatcher>,
-    program: &'a Path,
+    /// Why something is missing.
+    incomplete: Vec<String>,
 }
 
 impl Walk<'_> {
     fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         if !self.args.json {
-            let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+            let name = self.record.executable.file_name().unwrap_or_default().to_string_lossy();
             let fork = match self.record.forked_from {
                 Some(from) => format!(", a fork of process {from}"),
                 None => String::new(),
             };
+            let name = shown(&name);
             writeln!(out, "{}  {name}{fork}", bold(&format!("process {}", self.record.pid)))?;
-            if let Some(gap) = self.process.incomplete {
-                writeln!(out, "  incomplete: {gap}")?;
+            for why in &self.incomplete {
+                writeln!(out, "  incomplete: {}", shown(why))?;
             }
         }
         for (index, file) in self.record.threads.iter().enumerate() {
@@ -165,26 +212,30 @@ impl Walk<'_> {
 
     fn thread(&self, out: &mut impl Write, thread: u32, file: &ThreadFile) -> anyhow::Result<()> {
         let input = ThreadLog::open(&file.path).map_err(Error::read(&file.path))?;
-        let unreadable = |error: backtrail_trace::Error| {
-            let hint = format!(
-                "if {} was derived again since, give the one that ran with --exe",
-                self.program.display()
-            );
-            Unreadable(format!("{}: {error}; {hint}", file.path.display()))
-        };
-        let mut events = Events::new(self.process, input).map_err(unreadable)?;
+        let unreadable =
+            |error: backtrail_trace::Error| Unreadable(format!("{}: {error}", file.path.display()));
+        let events = Events::new(self.process, input).map_err(unreadable)?;
+        let mut frames = LogFrames::default();
+        let mut moments = Moments::new(self.map, events, &mut frames);
         if !self.args.json {
             writeln!(out, "{}", bold(&format!("thread {thread}")))?;
         }
         let mut lines = Lines::new(self, thread);
         let mut last = VecDeque::new();
         let mut left = self.args.count.unwrap_or(u64::MAX);
-        for event in &mut events {
-            let event = event.map_err(unreadable)?;
-            if event.number < self.args.from || left == 0 {
+        let mut unseen = 0u64;
+        for moment in &mut moments {
+            let (number, step) = match moment.map_err(unreadable)? {
+                Moment::Block { number, step, .. } => (number, step),
+                Moment::Unseen { .. } => {
+                    unseen += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            if number < self.args.from || left == 0 {
                 continue;
             }
-            let step = self.map.step(&event).map_err(unreadable)?;
             if !self.is_wanted(&step) {
                 continue;
             }
@@ -193,10 +244,10 @@ impl Walk<'_> {
                     if last.len() as u64 == wanted {
                         last.pop_front();
                     }
-                    last.push_back((event.number, step));
+                    last.push_back((number, step));
                 }
                 None => {
-                    lines.push(out, event.number, step)?;
+                    lines.push(out, number, step)?;
                     left -= 1;
                     // Only the summary needs the rest.
                     if left == 0 && self.args.json {
@@ -209,13 +260,21 @@ impl Walk<'_> {
             lines.push(out, event, step)?;
         }
         lines.flush(out)?;
-        let summary = events.summary();
+        let summary = moments.summary();
         if !self.args.json {
-            writeln!(out, "  {}", dim(&format!("{} blocks in all", number(summary.events))))?;
+            writeln!(out, "  {}", dim(&format!("{} in all", counted(summary.events, "block"))))?;
+        }
+        if unseen > 0 {
+            say!(
+                "backtrail: {}: not shown: {} of a library that is not found",
+                file.path.display(),
+                counted(unseen, "block")
+            );
         }
         if summary.lost > 0 || summary.truncated {
             let cut = if summary.truncated { ", and the file was cut" } else { "" };
-            eprintln!("backtrail: {}: {} events were lost{cut}", file.path.display(), summary.lost);
+            let lost = lost_blocks(summary.lost, "event");
+            say!("backtrail: {}: {lost} lost{cut}", file.path.display());
         }
         Ok(())
     }
@@ -231,10 +290,11 @@ impl Walk<'_> {
         &unit.symbols[unit.functions[step.func].symbol].name
     }
 
-    fn place(&self, step: &Step) -> Option<(&str, u32)> {
-        let unit = self.map.unit(step.unit)?;
-        let location = self.map.location(step)?;
-        Some((&unit.files[location.file], location.line))
+    /// The lines of a step, from the innermost outwards.
+    fn lines(&self, step: &Step) -> impl Iterator<Item = (&str, u32)> {
+        let unit = self.map.unit(step.unit);
+        let locations = self.map.locations(step).filter(|location| location.line > 0);
+        locations.filter_map(move |it| Some((unit?.files[it.file].as_str(), it.line)))
     }
 }
 
@@ -253,13 +313,16 @@ impl<'a> Lines<'a> {
 
     fn push(&mut self, out: &mut impl Write, event: u64, step: Step) -> io::Result<()> {
         if self.walk.args.json {
+            let written = |(file, line): (&str, u32)| format!("{file}:{line}");
+            let own = told(self.walk.lines(&step)).filter(|(_, is_own)| *is_own);
             let row = Row {
                 process: self.walk.record.pid,
                 thread: self.thread,
                 event,
                 function: self.walk.function(&step),
                 block: step.block.to_string(),
-                line: self.walk.place(&step).map(|(file, line)| format!("{file}:{line}")),
+                line: self.walk.lines(&step).next().map(written),
+                own_line: own.map(|(line, _)| written(line)),
             };
             return write_line(out, &row);
         }
@@ -277,17 +340,22 @@ impl<'a> Lines<'a> {
 
     fn flush(&mut self, out: &mut impl Write) -> io::Result<()> {
         let Some((event, step, times)) = self.pending.take() else { return Ok(()) };
-        let function = demangle(self.walk.function(&step));
-        let place = self.walk.place(&step);
+        let function = name_shown(self.walk.args.full, self.walk.function(&step));
+        let place = match detail(self.walk.args.full) {
+            Detail::Short => told(self.walk.lines(&step)).map(|(line, _)| line),
+            Detail::Full => self.walk.lines(&step).next(),
+        };
         let line = place.map_or(String::new(), |(file, line)| {
             let file =
                 Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
             format!("{file}:{line}")
         });
         let text = place.and_then(|(file, line)| self.sources.line(file, line)).unwrap_or_default();
-        let times = if times > 1 { format!("  ({} times)", number(times)) } else { String::new() };
+        let times =
+            if times > 1 { format!("  ({})", counted(times, "time")) } else { String::new() };
         let block = step.block.to_string();
-        let text = dim(text.trim());
+        let text = dim(&source(text));
+        let line = shown(&line);
         writeln!(out, "{event:>10}  {function:<24} {block:<5} {line:<20} {text}{times}")
     }
 }

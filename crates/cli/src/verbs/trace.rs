@@ -4,42 +4,63 @@
 //! a trace file comes out ([`backtrail_trace::file`](mod@backtrail_trace::file)).
 
 pub mod breakpoint;
+mod causes;
 mod costs;
 mod first_run;
 mod log;
 mod merge;
+mod order;
 mod weights;
 mod witnesses;
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use backtrail_abi::UnitId;
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::libraries::own_libraries;
-use backtrail_build::output::{Mode, WholeFile};
+use backtrail_build::output::{Mode, WholeFile, check_writable};
+use backtrail_build::surroundings;
 use backtrail_build::variant::build_id_text;
 use backtrail_collect::local;
+use backtrail_foreign::say;
+use backtrail_interruption::Folder;
 use backtrail_ir::Unit;
+use backtrail_ir::program::{Program, Surroundings};
 use backtrail_trace::file::{EXTENSION, Legend, Writer};
 use backtrail_trace::places::ProgramPlaces;
 use backtrail_trace::planning;
 
+use crate::args::files::check_output_of;
 use crate::args::trace::{Strategy, Trace, Witness};
+use crate::exit::check_units;
 use crate::exit::{Unreadable, Usage};
-use crate::verbs::profile::{check_writable, default_output, leave};
+use crate::progress::Phase;
+use crate::script::{Wanted, check_no_script};
+use crate::verbs::profile::{default_output, leave};
 
 /// Runs the verb. Leaves as the program did, if everything else went well.
 pub fn run(args: &Trace, quiet: bool) -> anyhow::Result<u8> {
     leave(collect(args, quiet), args.status.as_deref())
 }
 
+/// Where the trace goes.
+pub fn output(args: &Trace) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| default_output(&args.program, EXTENSION))
+}
+
 fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
-    let output = args.output.clone().unwrap_or_else(|| default_output(&args.program, EXTENSION));
+    let output = output(args);
     // Found out before the program runs.
-    local::check_executable(&args.program)?;
+    local::check_replaceable(&args.program)?;
+    let verb = match args.witness {
+        Witness::Breakpoint => "trace --witness breakpoint",
+        Witness::Edge | Witness::Node => "trace",
+    };
+    check_no_script(&args.program, Wanted::ToRun(verb))?;
     check_writable(&output)?;
     if args.witness == Witness::Breakpoint {
         return breakpoint::collect(&breakpoints(args, quiet)?, &output);
@@ -50,17 +71,37 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
     if !args.library.is_empty() {
         anyhow::bail!(Usage("--library is for --witness breakpoint".to_owned()));
     }
-    let program = TracedProgram::read(&args.program)?;
-    let scratch = tempfile::Builder::new().prefix("backtrail-trace-").tempdir();
-    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
-    match args.strategy {
-        Some(Strategy::Log) => log::collect(args, &program, scratch.path(), &output, quiet),
-        _ => witnesses::collect(args, &program, scratch.path(), &output, quiet),
+    if args.fallback && args.costs {
+        anyhow::bail!(Usage(
+            "--costs runs nothing, so there is nothing to fall back from".to_owned()
+        ));
     }
+    let reading = Phase::begin("reading the program", quiet);
+    let program = TracedProgram::read(&args.program)?;
+    drop(reading);
+    check_output_of(&output, &program.carried)?;
+    let scratch = Folder::new("trace");
+    let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
+    let with_log = || log::collect(args, &program, scratch.path(), &output, quiet);
+    if args.strategy == Some(Strategy::Log) {
+        return with_log();
+    }
+    if args.fallback
+        && let Some(why) = causes::foreseen(&program.join())
+    {
+        say!("backtrail: {why}: every block is logged, in one run");
+        return with_log();
+    }
+    witnesses::collect(args, &program, scratch.path(), &output, quiet)
 }
 
 /// What is asked for, where breakpoints are.
 fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<'_>> {
+    if args.fallback {
+        anyhow::bail!(Usage(
+            "--fallback logs every block, which takes probes, not breakpoints".to_owned()
+        ));
+    }
     if args.costs {
         anyhow::bail!(Usage(
             "--costs is for probes; --explain tells what breakpoints cost".to_owned()
@@ -107,9 +148,7 @@ fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<
 fn explain_fewer(asked: usize, planned: usize) {
     if planned < asked {
         let runs = if planned == 1 { "run" } else { "runs" };
-        eprintln!(
-            "backtrail: {planned} {runs} instead of {asked}: no cheaper plan of more was found"
-        );
+        say!("backtrail: {planned} {runs} instead of {asked}: no cheaper plan of more was found");
     }
 }
 
@@ -134,10 +173,17 @@ pub fn begin_file(output: &Path) -> anyhow::Result<Writer<WholeFile>> {
     Ok(Writer::new(WholeFile::create(output, Mode::Data)?)?)
 }
 
-/// Ends a trace file, and tells what is missing in it.
-pub fn finish_file(writer: Writer<WholeFile>, legend: Legend) -> anyhow::Result<()> {
+/// Ends the trace file of a program that ended so, and tells what is missing in it.
+pub fn finish_file(
+    mut writer: Writer<WholeFile>,
+    legend: Legend,
+    status: ExitStatus,
+) -> anyhow::Result<()> {
+    if let Some(signal) = status.signal() {
+        writer.ended_by(signal);
+    }
     for why in &legend.incomplete {
-        eprintln!("backtrail: incomplete: {why}");
+        say!("backtrail: incomplete: {why}");
     }
     Ok(writer.finish(legend)?.finish()?)
 }
@@ -149,6 +195,8 @@ pub struct TracedProgram {
     pub carried: Carried,
     /// The models, the program's first.
     pub units: Vec<(UnitId, Unit)>,
+    /// How many of them each module has, and what else was linked into it.
+    modules: Vec<(usize, Surroundings)>,
     /// Whether it has no libraries of its own.
     pub is_one_module: bool,
 }
@@ -167,8 +215,10 @@ impl TracedProgram {
                 "{path} is a variant; give the program it was made from"
             )));
         }
+        check_units(&carried)?;
         let libraries = own_libraries(&carried)?;
         let mut units: Vec<(UnitId, Unit)> = Vec::new();
+        let mut modules = Vec::new();
         for file in [&carried].into_iter().chain(libraries.values()) {
             for unit in &file.units {
                 let model = unit.model().map_err(|damaged| Error::Damaged {
@@ -178,8 +228,24 @@ impl TracedProgram {
                 let is_new = units.iter().all(|(id, _)| *id != unit.id());
                 units.extend(model.filter(|_| is_new).map(|model| (unit.id(), model)));
             }
+            let before: usize = modules.iter().map(|(units, _)| units).sum();
+            let (surroundings, changes) = surroundings::of_run(file);
+            for change in changes {
+                say!("backtrail: {}: {change}", file.path.display());
+            }
+            modules.push((units.len() - before, surroundings));
         }
-        Ok(Self { is_one_module: libraries.is_empty(), carried, units })
+        Ok(Self { is_one_module: libraries.is_empty(), carried, units, modules })
+    }
+
+    /// Its units, joined.
+    pub fn join(&self) -> Program<'_> {
+        let mut units = self.units.iter().map(|(_, unit)| unit);
+        Program::linked(
+            self.modules
+                .iter()
+                .map(|(count, surroundings)| (units.by_ref().take(*count).collect(), surroundings)),
+        )
     }
 
     /// Its units, with their ids.

@@ -1,10 +1,12 @@
 //! `backtrail tune`: switches what functions of a shipped executable record.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use anyhow::Context as _;
+use backtrail_build::in_place::InPlace;
 use backtrail_build::output;
 use backtrail_build::tuning::{Function, Tuned};
+use backtrail_foreign::say;
 use backtrail_machine::elf::Elf;
 use backtrail_machine::image::build_id_text;
 use serde::Serialize;
@@ -12,18 +14,21 @@ use serde::Serialize;
 use crate::args::tune::{Setting, Tune};
 use crate::exit::Usage;
 use crate::json::write_document;
-use crate::style::{demangle, dim, table};
+use crate::stdout::{self, Form};
+use crate::style::{counted, demangle, dim, extent, number, table, terminal};
 
 /// How many functions are named in a message.
 const MOST_NAMED: usize = 5;
 
 /// Runs the verb.
 pub fn run(args: &Tune, quiet: bool) -> anyhow::Result<u8> {
-    let mut tuned = Tuned::read(&args.program)?;
     let changes = args.undo || !args.set.is_empty();
     if args.output.is_some() && !changes {
         anyhow::bail!(Usage("-o is for what --set or --undo changes".to_owned()));
     }
+    let in_place = changes && args.output.is_none();
+    let in_place = in_place.then(|| InPlace::begin(&args.program)).transpose()?;
+    let mut tuned = Tuned::read(&args.program)?;
     if changes {
         let before: Vec<usize> = tuned.functions().iter().map(|it| it.on).collect();
         if args.undo {
@@ -31,26 +36,26 @@ pub fn run(args: &Tune, quiet: bool) -> anyhow::Result<u8> {
                 tuned.switch(place, 0)?;
             }
         }
-        let notes = set(&mut tuned, &args.set)?;
+        let mut notes = set(&mut tuned, &args.set)?;
         let now = tuned.functions().iter().map(|it| it.on);
         let switched = before.iter().zip(now).filter(|(before, now)| *before != now).count();
-        match &args.output {
-            Some(path) => output::write_like(path, tuned.bytes(), &args.program)?,
-            None if switched > 0 => {
-                output::write_like(&args.program, tuned.bytes(), &args.program)?;
-            }
-            None => {}
+        if let Some(path) = &args.output {
+            output::write_like(path, tuned.bytes(), &args.program)?;
+        }
+        if let Some(in_place) = in_place.filter(|_| switched > 0) {
+            notes.extend(in_place.replace(tuned.bytes())?);
         }
         if !quiet {
-            notes.iter().for_each(|note| eprintln!("{note}"));
+            notes.iter().for_each(|note| say!("{note}"));
             let path = args.output.as_ref().unwrap_or(&args.program);
-            eprintln!("{}: {switched} of {} functions switched", path.display(), before.len());
+            let all = counted(before.len() as u64, "function");
+            say!("{}: {switched} of {all} switched", path.display());
         }
     }
     if args.list || !changes {
         match args.json {
             true => write_json(args, &tuned)?,
-            false => write_list(&tuned)?,
+            false => write_list(args, &tuned)?,
         }
     }
     Ok(0)
@@ -102,10 +107,11 @@ fn on(function: &Function) -> &str {
     &function.tunable.variants[function.on].scheme
 }
 
-fn write_list(tuned: &Tuned) -> anyhow::Result<()> {
+fn write_list(args: &Tune, tuned: &Tuned) -> anyhow::Result<()> {
+    let listed = terminal().listed(tuned.functions().len(), extent(args.all));
     let heading = ["on", "carries", "unit", "function"].map(str::to_owned).to_vec();
     let mut rows = vec![heading];
-    for function in tuned.functions() {
+    for function in &tuned.functions()[..listed] {
         let mark = if function.on == 0 { "" } else { " *" };
         rows.push(vec![
             format!("{}{mark}", on(function)),
@@ -114,8 +120,12 @@ fn write_list(tuned: &Tuned) -> anyhow::Result<()> {
             demangle(&function.tunable.name),
         ]);
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = stdout::open(Form::Text);
     write!(out, "{}", table(&rows, &[]))?;
+    let more = tuned.functions().len() - listed;
+    if more > 0 {
+        writeln!(out, "{}", dim(&format!("  … {} more (--all)", number(more as u64))))?;
+    }
     let note = "* is not what it was derived with. Where a function was inlined, its code is its \
                 caller's and is switched with that.";
     writeln!(out, "{}", dim(note))?;
@@ -164,7 +174,7 @@ fn write_json(args: &Tune, tuned: &Tuned) -> anyhow::Result<()> {
         build_id: build_id_text(&build_id),
         functions: functions.collect(),
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = stdout::open(Form::Document);
     write_document(&mut out, &document)?;
     out.flush()?;
     Ok(())

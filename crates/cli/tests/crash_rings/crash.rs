@@ -80,6 +80,7 @@ impl Crash {
         let cache = self.path("cache");
         command.current_dir(self.folder.path()).env("BACKTRAIL_CACHE", cache).env("LC_ALL", "C");
         command.env("BACKTRAIL_DIR", self.path("records"));
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 

@@ -82,6 +82,7 @@ impl Program {
         let kept = std::env::var_os("BACKTRAIL_VARIANTS").map(PathBuf::from);
         command.env("BACKTRAIL_CACHE", kept.unwrap_or_else(|| self.path("cache")));
         command.env("BACKTRAIL_DIR", self.path("records"));
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 

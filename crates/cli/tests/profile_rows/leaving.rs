@@ -154,7 +154,7 @@ fn activations_left_by_a_crash() {
     for level in LEVELS {
         let files = [("program.c", source), ("outside.c", "int outside(int x) { return x; }\n")];
         let program = Program::new("cc", &["outside.c", level, "-fno-unroll-loops"], &files);
-        let (ran, profile) = program.profile(&[]);
+        let (ran, profile) = program.equal(&[]);
         assert_eq!(ran.status, 128 + 11);
         let deref = profile.function("deref");
         assert_eq!(deref.activations(), (21, 1, 0), "{level}");
@@ -166,6 +166,65 @@ fn activations_left_by_a_crash() {
             // One path from entry and one per iteration, the last ends with the loop
             // and, in the activation that crashes, nowhere.
             assert_eq!((deref.count("", "loop"), deref.count("loop", "exit")), (21 * 10, 20));
+        }
+    }
+}
+
+/// Where the last block of a function has the call that does not come back.
+#[test]
+fn activations_left_in_their_last_block() {
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <pthread.h>
+        #include <semaphore.h>
+        #include <setjmp.h>
+        #include <signal.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        void leave(int);
+        static sigjmp_buf home;
+        volatile int done;
+        static void handler(int signal) { (void)signal; siglongjmp(home, 1); }
+        __attribute__((noinline)) void last(int depth) {
+          if (depth > 0) { last(depth - 1); done++; return; }
+          raise(SIGUSR1);
+          done++;
+        }
+        __attribute__((noinline)) void climb(void) { if (!sigsetjmp(home, 1)) last(3); }
+        static sem_t waiting;
+        static void *replace(void *path) { sem_wait(&waiting); execl(path, path, (char *)0); return 0; }
+        __attribute__((noinline)) void wait_for(pthread_t thread) { sem_post(&waiting); pthread_join(thread, 0); done++; }
+        int main(int argc, char **argv) {
+          static char other[1 << 16];
+          stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
+          sigaltstack(&stack, 0);
+          struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+          sigaction(SIGUSR1, &action, 0);
+          for (int i = 0; i < 10; i++) climb();
+          pthread_t thread;
+          if (!strcmp(argv[1], "exec")) {
+            pthread_create(&thread, 0, replace, "/bin/true");
+            wait_for(thread);
+          }
+          leave(3);
+          return argc;
+        }
+    "#;
+    let leave = "#include <stdlib.h>\nvoid leave(int code) { exit(code); }\n";
+    for level in LEVELS {
+        for (how, status) in [("exit", 3), ("exec", 0)] {
+            let files = [("program.c", source), ("leave.c", leave)];
+            let program = Program::new("cc", &["leave.c", level, "-pthread"], &files);
+            let (ran, profile) = program.equal(&[how]);
+            assert_eq!(ran.status, status, "{level} {how}");
+            let last = profile.function("last");
+            assert_eq!(last.activations(), (40, 40, 0), "{level} {how}");
+            assert_eq!(profile.function("main").activations(), (1, 1, 0), "{level} {how}");
+            if how == "exec" {
+                assert_eq!(profile.function("replace").activations(), (1, 1, 0), "{level}");
+                assert_eq!(profile.function("wait_for").activations(), (1, 1, 0), "{level}");
+            }
         }
     }
 }

@@ -134,6 +134,123 @@ fn fork_in_the_middle_of_a_loop() {
 }
 
 #[test]
+fn what_a_forks_child_inherits() {
+    // The child leaves by `exit` below, so that nothing of its `main` ends a path.
+    let source = r#"
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        volatile int work;
+        __attribute__((noinline)) void leave(int n) { if (n) exit(0); }
+        __attribute__((noinline)) void aside(int n) { if (n) work++; else leave(0); }
+        int main(int argc, char **argv) {
+          aside(argc);
+          pid_t child = fork();
+          if (child > 0) { waitpid(child, 0, 0); return 0; }
+          if (argc > 1) work = 2; else work = 3;
+          leave(argc);
+          return 0;
+        }
+    "#;
+    for level in LEVELS {
+        let program = Program::c(source, &[level, "-g"]);
+        let (ran, profile) = program.equal(&[]);
+        assert_eq!((ran.status, profile.processes), (0, 2));
+        let main = profile.function("main");
+        assert!(!main.edges_exact, "{level}: lines of the child's main are in no count");
+        assert!(!profile.known["program.c#main"].activations_exact, "{level}");
+        // One that does not lead to the fork is exact.
+        assert!(profile.function("aside").edges_exact, "{level}");
+        let logged = program.recorded(Scheme::Log);
+        assert_eq!(logged.function("main").activations(), (1, 1, 1), "{level}");
+        let zero = |(_, count): (&(String, u32), &u64)| *count == 0;
+        let lines = program.lcov(Scheme::Profile);
+        let zeros = lines.iter().filter(|it| zero((it.0, it.1))).map(|(at, _)| at.1);
+        assert!(zeros.clone().all(|line| line < 8), "{level}: {:?}", zeros.collect::<Vec<_>>());
+        let records = program.records(Scheme::Profile);
+        let text = program.backtrail(&["paths", records.to_str().unwrap()]);
+        let said = "unfinished  no activation that is known (children of a fork may have left 1 function); in 1 function";
+        assert!(text.contains(said), "{level}: {text}");
+    }
+}
+
+#[test]
+fn forks_deep_down_of_children_and_of_threads() {
+    let source = r#"
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        volatile int work;
+        static int depth;
+        __attribute__((noinline)) void split(int n) {
+          pid_t child = fork();
+          if (child > 0) { waitpid(child, 0, 0); work += n; return; }
+          depth++;
+          if (depth == 2 && n % 2) exit(0);
+        }
+        __attribute__((noinline)) void inner(int n) {
+          for (int i = 0; i < n; i++) { work++; if (i == 1 && depth < 2) split(n); }
+        }
+        __attribute__((noinline)) void outer(int n) { inner(n); if (depth) work += 2; inner(n - 1); }
+        void *start(void *n) { outer(*(int *)n); return 0; }
+        int main(int argc, char **argv) {
+          int n = 3;
+          outer(n);
+          if (depth) return 0;
+          pthread_t thread;
+          pthread_create(&thread, 0, start, &n);
+          pthread_join(thread, 0);
+          return 0;
+        }
+    "#;
+    for level in LEVELS {
+        let program = Program::c(source, &[level, "-g", "-pthread"]);
+        let (ran, profile) = program.equal(&[]);
+        assert_eq!(ran.status, 0);
+        assert_eq!(profile.incomplete, None);
+        assert!(profile.processes > 6, "{level}: {}", profile.processes);
+        let logged = program.recorded(Scheme::Log);
+        for name in ["split", "inner", "outer"] {
+            assert!(!profile.function(name).edges_exact, "{level}: {name}");
+            assert!(logged.function(name).inherited > 1, "{level}: {name}");
+        }
+    }
+}
+
+#[test]
+fn copies_say_the_same_of_forks() {
+    let source = r#"
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        volatile int work;
+        __attribute__((noinline)) void leave(int n) { if (n) exit(0); }
+        __attribute__((noinline)) void step(int n) { if (n % 3) work++; if (n % 5) work++; }
+        int main(int argc, char **argv) {
+          for (int i = 0; i < 20; i++) step(i);
+          pid_t child = fork();
+          if (child > 0) { waitpid(child, 0, 0); return 0; }
+          leave(argc);
+          return 0;
+        }
+    "#;
+    let program = Program::c(source, &["-O1", "-g"]);
+    program.backtrail(&["profile", "-o", "one.btprof", "./program"]);
+    program.backtrail(&["profile", "--copies", "2", "-o", "two.btprof", "./program"]);
+    // But for what is said of the copies.
+    let [one, two] = ["one", "two"].map(|it| {
+        let text = program.backtrail(&["paths", "--json", &format!("{it}.btprof")]);
+        let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        document.as_object_mut().unwrap().remove("merged").unwrap();
+        document
+    });
+    assert_eq!(one, two);
+    let mut functions = one["functions"].as_array().unwrap().iter();
+    assert!(functions.any(|it| it["activations_exact"] == false), "{one}");
+}
+
+#[test]
 fn vfork() {
     let source = r#"
         #include <stdlib.h>

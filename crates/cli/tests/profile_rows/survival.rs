@@ -27,7 +27,7 @@ const COUNTING: &str = r#"
 
 fn survives(how: &str, status: i32, end_unfinished: u64) {
     for level in LEVELS {
-        let (ran, profile) = Program::c(COUNTING, &[level]).profile(&[how]);
+        let (ran, profile) = Program::c(COUNTING, &[level]).equal(&[how]);
         assert_eq!(ran.status, status, "{level}");
         assert_eq!(profile.incomplete, None, "{level}");
         let step = profile.function("step");

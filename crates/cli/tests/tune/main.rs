@@ -3,6 +3,8 @@
 //! The oracle of a crash is a variant that was derived with what is on: whatever is
 //! told of one must be told of the other.
 
+#[path = "../cc_project/mod.rs"]
+mod cc_project;
 mod refused;
 
 use std::fs;
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use backtrail_testkit::cores;
+use cc_project::Project;
 use serde_json::{Value, json};
 
 const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
@@ -110,6 +113,32 @@ fn switch_through(folder: &Path, options: &[&str], named: &[&str]) {
     assert_ne!(fs::read(folder.join("shipped")).unwrap(), shipped);
     run(folder, &["-q", "tune", "shipped", "--undo"]);
     assert!(fs::read(folder.join("shipped")).unwrap() == shipped, "{options:?}: not as it was");
+}
+
+/// What `docs/tune.md` says of tools that strip.
+#[test]
+fn the_list_of_what_can_be_switched_outlives_strips() {
+    let project = Project::new(&[(
+        "p.c",
+        "__attribute__((noinline)) int f(int x) { return x & 1 ? 3 : x; }\n\
+         int main(int c, char **v) { return f(c) - 3; }\n",
+    )]);
+    let script = "$CC -O1 p.c -o p && backtrail -q instrument --scheme full --tunable f -o t p";
+    project.run_ours(script).succeeded();
+    for (strip, stays) in [
+        ("strip", true),
+        ("strip -g", true),
+        ("strip --strip-unneeded", true),
+        ("llvm-strip-19 --strip-all-gnu", true),
+        ("llvm-strip-19 --strip-unneeded", true),
+        ("llvm-strip-19 -g", true),
+        ("llvm-strip-19 --keep-section=.backtrail.tune", true),
+        ("llvm-strip-19", false),
+    ] {
+        project.run_ours(&format!("cp t s && {strip} s && ./s")).succeeded();
+        let ran = project.run_ours("backtrail tune s --set f=none && ./s");
+        assert_eq!(ran.status, if stays { 0 } else { 3 }, "{strip}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Copying files and folders as they are, and removing what was copied.
+//! Copying files and folders as they are.
 //!
 //! Kinds, contents, permissions, owners (as far as they may be given away),
 //! times, holes, and which names are the same file are kept. Nothing is shared
@@ -132,23 +132,4 @@ pub(super) fn copy_attributes(metadata: &Metadata, target: &Path) -> Result<(), 
 fn write(path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |source| Error::Write { path, source }
-}
-
-/// Removes whatever is at `path`, also folders that may not be written to.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
-    if !metadata.is_dir() {
-        return fs::remove_file(path);
-    }
-    if fs::remove_dir_all(path).is_ok() {
-        return Ok(());
-    }
-    let mut pending = vec![path.to_owned()];
-    while let Some(folder) = pending.pop() {
-        let _ = fs::set_permissions(&folder, Permissions::from_mode(0o700));
-        let entries = fs::read_dir(&folder)?.filter_map(Result::ok);
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
-        pending.extend(folders.map(|entry| entry.path()));
-    }
-    fs::remove_dir_all(path)
 }

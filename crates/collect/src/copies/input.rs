@@ -2,8 +2,9 @@
 //!
 //! A file is opened again for each copy, so that it is still a file to the
 //! program and each copy has an offset of its own; where the first copy stopped
-//! reading is where our own standard input stands afterwards. Anything else (a
-//! pipe, a terminal) comes to the copies through a pipe each: what was read is
+//! reading is where our own standard input stands afterwards. A device that gives the
+//! same to whoever reads it (`/dev/null`, `/dev/zero`, `/dev/full`) is inherited, and a
+//! folder is opened again. Anything else (a pipe, a terminal) comes to the copies through a pipe each: what was read is
 //! kept in an unnamed file, from which every copy is fed at its own pace, and
 //! more is read only when a copy has had all there is. So input that never ends,
 //! or never comes, stops nobody who does not ask for it, and a person is asked
@@ -18,17 +19,23 @@ use std::process::{ChildStdin, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::stat::{SFlag, fstat};
+use nix::sys::stat::{SFlag, fstat, makedev};
 
 use crate::Error;
 
 /// The most that is handed over at once.
 const PIECE: usize = 1 << 16;
 
+/// `/dev/null`, `/dev/zero` and `/dev/full`, as Documentation/admin-guide/devices.txt of
+/// Linux numbers them.
+const SAME_FOR_ALL: [u64; 3] = [makedev(1, 3), makedev(1, 5), makedev(1, 7)];
+
 /// Where the copies' input comes from.
 pub(super) enum Input {
     /// There is none.
     Empty,
+    /// Our own, which is the same for all.
+    Inherited,
     /// A file, and where reading begins.
     File { file: File, offset: u64 },
     /// Anything else.
@@ -44,24 +51,27 @@ pub(super) struct CopyInput {
 }
 
 impl Input {
-    /// This process's standard input. With `keep`, a file is copied, because a
-    /// copy might write to it.
-    pub fn of_this_process(keep: bool) -> io::Result<Self> {
+    /// This process's standard input. A file below the folder `written`, to which a copy
+    /// might write while others read it, is copied.
+    pub fn of_this_process(written: Option<&Path>) -> io::Result<Self> {
         let stdin = io::stdin();
-        let kind = match fstat(stdin.as_fd()) {
-            Ok(stat) => SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()),
-            // It is closed.
-            Err(_) => return Ok(Input::Empty),
-        };
+        // It may be closed.
+        let Ok(stat) = fstat(stdin.as_fd()) else { return Ok(Input::Empty) };
+        let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
+        if kind == SFlag::S_IFCHR && SAME_FOR_ALL.contains(&stat.st_rdev) {
+            return Ok(Input::Inherited);
+        }
         let flags = fcntl(stdin.as_fd(), FcntlArg::F_GETFL).unwrap_or(0);
         let mode = OFlag::from_bits_truncate(flags) & OFlag::O_ACCMODE;
         let own = Path::new("/proc/self/fd/0");
-        if kind == SFlag::S_IFREG
+        if (kind == SFlag::S_IFREG || kind == SFlag::S_IFDIR)
             && mode != OFlag::O_WRONLY
             && let Ok(mut file) = File::open(own)
         {
             let offset = rustix::fs::tell(stdin.as_fd())?;
-            if keep {
+            let is_below =
+                |folder: &Path| std::fs::read_link(own).is_ok_and(|it| it.starts_with(folder));
+            if kind == SFlag::S_IFREG && written.is_some_and(is_below) {
                 let mut kept = tempfile::tempfile()?;
                 io::copy(&mut file, &mut kept)?;
                 file = kept;
@@ -82,6 +92,7 @@ impl Input {
     pub fn open(&self) -> io::Result<CopyInput> {
         Ok(match self {
             Input::Empty => CopyInput { stdio: Stdio::null(), file: None, stream: None },
+            Input::Inherited => CopyInput { stdio: Stdio::inherit(), file: None, stream: None },
             Input::File { file, offset } => {
                 // Opened again, it has an offset of its own.
                 let mut file = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;

@@ -8,12 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use backtrail_abi::log::DIR_VARIABLE;
+use backtrail_interruption::Folder;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use tempfile::TempDir;
 
 use super::divergence::{Ending, compare};
-use super::duplicate::remove;
 use super::input::Input;
 use super::output::files_below;
 use super::overlay::put_in_place;
@@ -31,7 +30,7 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     let watch = Watch::begin();
     let directory = std::env::current_dir()
         .map_err(|source| Error::Read { path: PathBuf::from("."), source })?;
-    let scratch = Scratch::outside(&directory, copies.isolation)?;
+    let scratch = scratch_outside(&directory, copies.isolation)?;
     copies.variants.iter().try_for_each(|variant| make(&variant.records))?;
     let means = Means::find(
         copies.isolation,
@@ -73,7 +72,8 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     }
     let_the_clock_tick();
     // A copy that runs in place may write to what the others read.
-    let input = Input::of_this_process(means.method == Method::Copy)
+    let written = (means.method == Method::Copy).then_some(&*directory);
+    let input = Input::of_this_process(written)
         .map_err(|source| Error::Read { path: "standard input".into(), source })?;
     let packer = Packer::start(copies.variants.iter().map(|variant| variant.records.clone()));
     let ran = run_all(copies, &prepared, cores.at_once, &input, &watch);
@@ -114,7 +114,10 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
         // Nothing was recorded, if it can be removed.
         let _ = fs::remove_dir(&variant.records);
     }
-    conclude(endings, difference, watch.received(), copies.variants.len())
+    let outcome = conclude(endings, difference, watch.received(), copies.variants.len())?;
+    // What a trial got was meant for all that follows it.
+    let interrupted = watch.heeded().filter(|_| copies.variants.len() > 1 || copies.is_trial);
+    Ok(Outcome { interrupted, ..outcome })
 }
 
 /// Makes what the first copy changed the working directory's, if it is not.
@@ -156,7 +159,7 @@ pub(super) fn conclude(
         (Some((copy, difference)), None) => Err(Error::Diverged { copy, of, difference }),
         (None, _) => {
             let status = endings.first().map(|first| first.status).unwrap_or_default();
-            Ok(Outcome { status, nodes: Vec::new(), repeated: 0 })
+            Ok(Outcome { status, nodes: Vec::new(), repeated: 0, interrupted: None })
         }
     }
 }
@@ -231,46 +234,28 @@ fn cores_of_copies(copies: usize) -> Cores {
     Cores { pinned, at_once: copies }
 }
 
-/// The folder for what is needed while copies run, removed at the end.
-pub(super) struct Scratch(Option<TempDir>, PathBuf);
-
-impl Scratch {
-    /// One that is not below `directory`, where a view would hide it.
-    fn outside(directory: &Path, isolation: Isolation) -> Result<Self, Error> {
-        let mut places = vec![std::env::temp_dir()];
-        places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
-        places.extend(["/var/tmp", "/dev/shm"].map(PathBuf::from));
-        places.extend(directory.parent().map(Path::to_owned));
-        let resolved = places.iter().filter_map(|place| place.canonicalize().ok());
-        for place in resolved {
-            if isolation != Isolation::None && place.starts_with(directory) {
-                continue;
-            }
-            if let Ok(folder) =
-                tempfile::Builder::new().prefix("backtrail-copies-").tempdir_in(place)
-            {
-                let path = folder.path().to_owned();
-                return Ok(Self(Some(folder), path));
-            }
+/// The folder for what is needed while copies run: one that is not below `directory`,
+/// where a view would hide it.
+fn scratch_outside(directory: &Path, isolation: Isolation) -> Result<Folder, Error> {
+    let mut places = vec![std::env::temp_dir()];
+    places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+    places.extend(["/var/tmp", "/dev/shm"].map(PathBuf::from));
+    places.extend(directory.parent().map(Path::to_owned));
+    let resolved = places.iter().filter_map(|place| place.canonicalize().ok());
+    for place in resolved {
+        if isolation != Isolation::None && place.starts_with(directory) {
+            continue;
         }
-        let what = format!(
-            "no folder for temporary files is outside of {}; set TMPDIR to one, start in another \
-             folder, or use --isolate none",
-            directory.display()
-        );
-        Err(Error::Engine { engine: "local", what })
+        if let Ok(folder) = Folder::within(&place, "copies") {
+            return Ok(folder);
+        }
     }
-
-    pub fn path(&self) -> &Path {
-        &self.1
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = remove(&self.1);
-        drop(self.0.take());
-    }
+    let what = format!(
+        "no folder for temporary files is outside of {}; set TMPDIR to one, start in another \
+         folder, or use --isolate none",
+        directory.display()
+    );
+    Err(Error::Engine { engine: "local", what })
 }
 
 /// Where copies find their executables and leave their records: the same paths

@@ -14,7 +14,9 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use super::duplicate::{copy_attributes, copy_contents, copy_entry, remove};
+use backtrail_interruption::folder::remove;
+
+use super::duplicate::{copy_attributes, copy_contents, copy_entry};
 use super::tree::{Changes, Kind, Ours, describe, list, look, walk};
 use crate::Error;
 

@@ -25,10 +25,12 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use backtrail_foreign::say;
+use backtrail_interruption::{bind, give_back};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
@@ -37,6 +39,8 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getegid, geteuid};
 use serde::{Deserialize, Serialize};
+
+use crate::bystander::BYSTANDER;
 
 /// The first argument that makes the executable a copy.
 pub const VERB: &str = "__copy";
@@ -116,8 +120,11 @@ impl Spec {
 /// To be called before there is a second thread.
 pub fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(2).collect();
+    if words.first().is_some_and(|verb| verb == BYSTANDER) {
+        return crate::bystander::main();
+    }
     let (Some(verb), Some(path)) = (words.first().and_then(|it| it.to_str()), words.get(1)) else {
-        eprintln!("backtrail: {VERB} is not for you; see 'backtrail --help'");
+        say!("backtrail: {VERB} is not for you; see 'backtrail --help'");
         return ExitCode::from(2);
     };
     if verb == TASK {
@@ -130,7 +137,7 @@ pub fn main() -> ExitCode {
     let spec = match Spec::read(Path::new(path)) {
         Ok(spec) => spec,
         Err(error) => {
-            eprintln!("backtrail: {} cannot be read: {error}", Path::new(path).display());
+            say!("backtrail: {} cannot be read: {error}", Path::new(path).display());
             return ExitCode::from(2);
         }
     };
@@ -153,6 +160,7 @@ pub fn main() -> ExitCode {
 pub(super) fn command(entry: &Path, verb: &str, path: &Path) -> Command {
     let mut command = Command::new(entry);
     command.arg(VERB).arg(verb).arg(path).process_group(0);
+    give_back(bind(&mut command));
     command
 }
 
@@ -186,6 +194,7 @@ pub(super) fn probe(entry: &Path, mounts: Vec<Mount>, scratch: &Path) -> Result<
 
 /// Comes back only if it failed.
 fn become_program(spec: &Spec) -> String {
+    let parent = parent_id();
     if let Err(why) = move_to_cores(&spec.cores) {
         return why;
     }
@@ -197,6 +206,10 @@ fn become_program(spec: &Spec) -> String {
     // Only now: a change of user namespace takes it back.
     if let Err(error) = prctl::set_pdeathsig(Signal::SIGKILL) {
         return format!("prctl: {error}");
+    }
+    // It may have died meanwhile.
+    if parent_id() != parent {
+        return "whoever started it is gone".to_owned();
     }
     // What depends on addresses should do the same in all copies as far as it
     // can. Where this is forbidden, copies that differ are noticed all the same.
@@ -211,7 +224,8 @@ fn become_program(spec: &Spec) -> String {
         command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
     }
     command.envs(spec.variables.iter().map(|(name, value)| (name, value)));
-    command.arg0(&spec.name).args(&spec.arguments).exec().to_string()
+    command.arg0(&spec.name).args(&spec.arguments);
+    give_back(&mut command).exec().to_string()
 }
 
 fn move_to_cores(cores: &[usize]) -> Result<(), String> {

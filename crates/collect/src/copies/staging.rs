@@ -3,13 +3,14 @@
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use backtrail_interruption::folder::remove;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::duplicate::{copy_folder, remove};
+use super::duplicate::copy_folder;
 use super::local::{make, own_paths};
 use super::process::{self, TASK};
 use super::signals::Watch;
@@ -73,13 +74,7 @@ pub(super) fn stage(
     for (index, variant) in copies.variants.iter().enumerate() {
         stage_variant(variant, &staging.variant(index))?;
     }
-    let stdin = staging.stdin();
-    let mut file = File::create(&stdin).map_err(write(&stdin))?;
-    if io::stdin().is_terminal() {
-        copies.notice("standard input is a terminal, which tasks do not have: theirs is empty");
-    } else {
-        read_to_end(&mut file, watch, &stdin)?;
-    }
+    stage_input(copies, &staging.stdin(), watch)?;
     if copies.isolation != Isolation::None {
         make(&staging.snapshot())?;
         let ours = Ours::below(directory, own_paths(copies.variants, &staging.0));
@@ -93,6 +88,22 @@ pub(super) fn stage(
         quoted(&staging.0)
     );
     fs::write(&script, text).map_err(write(&script))
+}
+
+/// Standard input, for all tasks.
+fn stage_input(copies: &Copies<'_>, path: &Path, watch: &Watch) -> Result<(), Error> {
+    let write = |source| Error::Write { path: path.to_owned(), source };
+    let null = Path::new("/dev/null");
+    if fs::read_link("/proc/self/fd/0").is_ok_and(|it| it == null) {
+        // Nodes have one, too.
+        return symlink(null, path).map_err(write);
+    }
+    let mut file = File::create(path).map_err(write)?;
+    if io::stdin().is_terminal() {
+        copies.notice("standard input is a terminal, which tasks do not have: theirs is empty");
+        return Ok(());
+    }
+    read_to_end(&mut file, watch, path)
 }
 
 /// Reads standard input to its end, unless a signal comes first.

@@ -16,6 +16,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 
 use backtrail_abi::log::DIR_VARIABLE;
+use backtrail_foreign::say;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -133,13 +134,13 @@ pub(super) struct Done {
 pub(super) fn run(staging: &Path) -> bool {
     let staging = Staging(staging.to_owned());
     let Some(index) = number("SLURM_ARRAY_TASK_ID") else {
-        eprintln!("backtrail: this is for a task of a job array");
+        say!("backtrail: this is for a task of a job array");
         return false;
     };
     match try_run(&staging, index) {
         Ok(()) => true,
         Err(why) => {
-            eprintln!("backtrail: {why}");
+            say!("backtrail: {why}");
             let _ = fs::write(staging.failed_file(index), why);
             false
         }
@@ -191,7 +192,7 @@ fn copy(
     let isolation = Isolation::from(job.isolation);
     let is_shared = isolation == Isolation::None;
     let base = if is_shared { directory.clone() } else { staging.snapshot() };
-    let notice = |event| eprintln!("backtrail: {event:?}");
+    let notice = |event| say!("backtrail: {event:?}");
     // Where the working directory does not exist, or would hide the staging
     // folder, the copy sees its own at another path.
     let means = if !is_shared && (job.is_inside || !directory.is_dir()) {

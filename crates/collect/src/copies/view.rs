@@ -75,7 +75,7 @@ impl Means {
                 "the copies see their working directory and their records at different paths: {why}"
             )));
         }
-        super::duplicate::remove(&scratch.join("probe"))
+        backtrail_interruption::folder::remove(&scratch.join("probe"))
             .map_err(|source| Error::Write { path: scratch.to_owned(), source })?;
         Ok(Self { method, mounts: mounts.is_ok() })
     }

@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use backtrail_analysis::{Behaviour, Body, CallTargets, CallsBack, Target};
-use backtrail_graph::{Digraph, Index as _, IndexMap};
+use backtrail_analysis::calls::{call_before_shared_return, is_in_tail_position, traits_of};
+use backtrail_analysis::{Body, CallTargets, CalledBack, External, Externals, Target};
+use backtrail_graph::{Digraph, IndexMap};
 use backtrail_ir::program::{Object, Program};
-use backtrail_ir::{
-    Block, CallData, Callee, Function, Inst, Linkage, Op, SymbolKind, Tail, Traits, Unit, Value,
-};
-use backtrail_plan::frames::Outside;
+use backtrail_ir::{Block, CallData, Callee, Function, Inst, Linkage, Op, Traits, Unit};
+use backtrail_outside::{Class, Member as _};
 
 use crate::evidence::FunctionId;
 
@@ -99,57 +98,50 @@ pub(super) struct Unseen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnseenCalls {
     Nobody,
-    These(Vec<Body>),
+    These(BTreeSet<Body>),
     Anyone,
 }
 
 impl Code {
     /// Looks through `program`, whose units have these `ids`, in order. It is what one
-    /// module consists of: an executable, or else a shared library, whose exported
-    /// functions may be others' than its own when it calls them.
-    pub fn new(
-        program: &Program<'_>,
-        ids: &[[u8; 16]],
-        outside: &Outside,
-        is_executable: bool,
-    ) -> Self {
+    /// module consists of. Others may call what it exports, and define these names
+    /// (`preemptible`) as well, and be asked first.
+    pub fn new(program: &Program<'_>, ids: &[[u8; 16]], preemptible: &BTreeSet<String>) -> Self {
         let targets = CallTargets::new(program);
+        let externals = Externals::new(program, &targets);
         let by_object: BTreeMap<Object, [u8; 16]> =
             program.units().zip(ids).map(|((object, _), &id)| (object, id)).collect();
         let mut maker = Maker {
             program,
             targets: &targets,
-            has_native: outside.has_native,
-            replaceable: match is_executable {
-                true => BTreeSet::new(),
-                false => outside.refers_to.iter().map(String::as_str).collect(),
-            },
+            externals: &externals,
+            preemptible,
             vforks: false,
             classes: BTreeMap::new(),
             taken: Vec::new(),
         };
-        let exported = maker.named(&outside.refers_to.iter().map(String::as_str).collect());
+        let exported: BTreeSet<Body> = externals
+            .named()
+            .chain(targets.bodies().iter().filter_map(|(body, &(object, function))| {
+                program.by_name(object, function).exported.then_some(body)
+            }))
+            .collect();
         let taken: BTreeSet<Body> = targets.taken().iter().chain(&exported).copied().collect();
         maker.taken = taken.into_iter().collect();
-        let called: BTreeSet<&str> = maker.names_of_callees();
-        maker.vforks = called.contains("vfork") || called.contains("__vfork");
-        let forks = ["fork", "_Fork", "__fork"].iter().any(|it| called.contains(it));
-        let threads = ["pthread_create", "thrd_create"].iter().any(|it| called.contains(it));
-        let may_end_anywhere = called.contains("pthread_cancel")
-            || called.contains("llvm.eh.sjlj.longjmp")
-            // A child has none of its parent's other threads.
-            || (forks && threads)
-            || (called.iter().any(|name| INSTALLS_HANDLERS.contains(name))
-                && called.iter().any(|name| name.contains("longjmp")));
-        let mut early = maker.early();
+        maker.vforks = externals.rows().any(|row| row.vforks);
+        let may_end_anywhere = externals.may_end_anywhere();
+        let mut early = targets.before_main();
         early.extend(exported);
-        let main = maker.named(&BTreeSet::from(["main"])).into_iter().next();
+        early.extend(externals.by_code_generation());
+        let main = targets.main();
         // The start of the program is told by its stack.
         early.retain(|body| Some(*body) != main);
         let bodies: IndexMap<Body, BodyCode> =
             targets.bodies().indices().map(|body| maker.body(body, &by_object)).collect();
         let numbers = bodies.iter().map(|(body, data)| (data.id, body)).collect();
-        let called_by_anyone = maker.taken.iter().copied().chain(maker.listed(&LATE)).collect();
+        let hooks = Class::ALL.iter().flat_map(|&class| externals.hooks(class));
+        let late = targets.after_main().into_iter().chain(hooks);
+        let called_by_anyone: BTreeSet<Body> = maker.taken.iter().copied().chain(late).collect();
         let mut callees = bodies.values().flat_map(|body| &body.calls);
         let is_main_called = main.is_some_and(|main| {
             callees.any(|site| site.callees.contains(&main)) || targets.taken().contains(&main)
@@ -157,7 +149,7 @@ impl Code {
         Self {
             numbers,
             is_main_called,
-            called_by_anyone,
+            called_by_anyone: called_by_anyone.into_iter().collect(),
             called_in_any_case: early.into_iter().collect(),
             main,
             may_end_anywhere,
@@ -185,6 +177,33 @@ impl Code {
         self.bodies.iter().map(|(body, data)| (body, data.id))
     }
 
+    /// The functions that no autopsy with whole stacks would say can have run, whatever
+    /// calls were made: what enters them by itself is none of the code that is known. If
+    /// one of them runs, this is not what the program does.
+    pub fn unreachable(&self) -> BTreeSet<FunctionId> {
+        let mut reached: IndexMap<Body, bool> = self.bodies.values().map(|_| false).collect();
+        let mut pending: Vec<Body> = self.called_in_any_case.clone();
+        match self.main {
+            Some(main) => pending.push(main),
+            None => pending.extend(&self.called_by_anyone),
+        }
+        while let Some(body) = pending.pop() {
+            if std::mem::replace(&mut reached[body], true) {
+                continue;
+            }
+            for site in &self.bodies[body].calls {
+                pending.extend(&*site.callees);
+                match site.unseen.as_ref().map(|unseen| &unseen.calls) {
+                    Some(UnseenCalls::Anyone) => pending.extend(&self.called_by_anyone),
+                    Some(UnseenCalls::These(bodies)) => pending.extend(bodies),
+                    Some(UnseenCalls::Nobody) | None => {}
+                }
+            }
+        }
+        let is_left = |(body, _): &(Body, &BodyCode)| !reached[*body];
+        self.bodies.iter().filter(is_left).map(|(_, data)| data.id).collect()
+    }
+
     /// How many calls are to one function that is known.
     pub fn direct_calls(&self) -> u64 {
         let calls = self.bodies.values().flat_map(|body| &body.calls);
@@ -197,56 +216,12 @@ impl Code {
     }
 }
 
-/// Data whose functions run before `main`, or that the linker gathers for such
-/// purposes (`.init_array`).
-const EARLY: [&str; 3] = ["llvm.global_ctors", "llvm.used", "llvm.compiler.used"];
-
-/// Data whose functions run behind it.
-const LATE: [&str; 1] = ["llvm.global_dtors"];
-
-/// What makes functions run at any time.
-const INSTALLS_HANDLERS: [&str; 9] = [
-    "signal",
-    "sigaction",
-    "bsd_signal",
-    "sysv_signal",
-    "__sysv_signal",
-    "sigset",
-    "sigvec",
-    "ssignal",
-    "timer_create",
-];
-
-/// Functions that take one to call, at once or later, and which of their
-/// arguments that is; whether they themselves may leave frames with what they
-/// call. They call nobody else.
-const TAKES_FUNCTION: [(&str, u32, bool); 18] = [
-    ("atexit", 0, false),
-    ("at_quick_exit", 0, false),
-    ("on_exit", 0, false),
-    ("__cxa_atexit", 0, false),
-    ("__cxa_thread_atexit", 0, false),
-    ("signal", 1, false),
-    ("bsd_signal", 1, false),
-    ("sysv_signal", 1, false),
-    ("__sysv_signal", 1, false),
-    ("ssignal", 1, false),
-    ("pthread_create", 2, false),
-    ("thrd_create", 1, false),
-    ("pthread_key_create", 1, false),
-    ("pthread_once", 1, true),
-    ("call_once", 1, true),
-    ("qsort", 3, true),
-    ("qsort_r", 3, true),
-    ("bsearch", 4, true),
-];
-
 struct Maker<'a, 'u> {
     program: &'a Program<'u>,
     targets: &'a CallTargets<'a, 'u>,
-    has_native: bool,
+    externals: &'a Externals<'a, 'u>,
     /// The names that another module may define as well, and be asked first.
-    replaceable: BTreeSet<&'a str>,
+    preemptible: &'a BTreeSet<String>,
     /// Whether a process may go on behind a call that ends its child.
     vforks: bool,
     /// Who indirect calls with so many arguments may reach.
@@ -264,67 +239,6 @@ struct Within<'a> {
 impl<'u> Maker<'_, 'u> {
     fn unit(&self, object: Object) -> &'u Unit {
         self.program.unit(object).expect("bodies are of units")
-    }
-
-    /// The functions that are seen by others under one of these names.
-    fn named(&self, names: &BTreeSet<&str>) -> BTreeSet<Body> {
-        let mut found = BTreeSet::new();
-        for (object, unit) in self.program.units() {
-            for (symbol, data) in unit.symbols.iter() {
-                let is_seen = data.linkage != Linkage::Internal && names.contains(&*data.name);
-                if is_seen {
-                    found.extend(self.targets.body_of_symbol(object, symbol));
-                }
-            }
-        }
-        found
-    }
-
-    /// The functions that data of these names mentions, or that is mentioned by
-    /// it; and what chooses functions while the program is loaded.
-    fn listed(&self, names: &[&str]) -> BTreeSet<Body> {
-        let mut found = BTreeSet::new();
-        for (object, unit) in self.program.units() {
-            let lists = unit.symbols.values().filter(|data| names.contains(&&*data.name));
-            for list in lists {
-                let SymbolKind::Data { refers_to, .. } = &list.kind else { continue };
-                for &symbol in refers_to {
-                    match &unit.symbols[symbol].kind {
-                        SymbolKind::Data { refers_to, .. } => found.extend(
-                            refers_to
-                                .iter()
-                                .filter_map(|&it| self.targets.body_of_symbol(object, it)),
-                        ),
-                        _ => found.extend(self.targets.body_of_symbol(object, symbol)),
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    fn early(&self) -> BTreeSet<Body> {
-        let mut found = self.listed(&EARLY);
-        for (object, unit) in self.program.units() {
-            for data in unit.symbols.values() {
-                if let SymbolKind::IFunc { resolver: Some(resolver) } = data.kind {
-                    found.extend(self.targets.body_of_symbol(object, resolver));
-                }
-            }
-        }
-        found
-    }
-
-    /// The names of what is called or mentioned and not seen.
-    fn names_of_callees(&self) -> BTreeSet<&'u str> {
-        let mut names = BTreeSet::new();
-        for (_, unit) in self.program.units() {
-            let external = unit.symbols.values();
-            let external =
-                external.filter(|data| matches!(data.kind, SymbolKind::ExternalFunction(_)));
-            names.extend(external.map(|data| &*data.name));
-        }
-        names
     }
 
     fn body(&mut self, body: Body, ids: &BTreeMap<Object, [u8; 16]>) -> BodyCode {
@@ -371,42 +285,32 @@ impl<'u> Maker<'_, 'u> {
         traits: Traits,
     ) -> Option<CallSite> {
         let target = self.targets.target(within.object, within.function, inst, call);
+        let external =
+            || self.externals.of_call(within.object, within.function, inst, &target, traits);
         let (callees, unseen): (Arc<[Body]>, _) = match target {
-            Target::Inline => return None,
+            Target::Inline => (Arc::new([]), Some(external()?)),
             Target::Body(body) => {
                 let (object, func) = self.targets.bodies()[body];
                 let unit = self.unit(object);
                 let symbol = &unit.symbols[unit.functions[func].symbol];
-                let is_weak = matches!(symbol.linkage, Linkage::Weak | Linkage::WeakOdr);
-                let is_shared =
-                    symbol.linkage != Linkage::Internal && self.replaceable.contains(&*symbol.name);
-                let overridden = (self.has_native && is_weak) || is_shared;
-                (Arc::new([body]), overridden.then(|| self.unknown()))
+                let overridden =
+                    symbol.linkage != Linkage::Internal && self.preemptible.contains(&symbol.name);
+                (Arc::new([body]), overridden.then(|| External::unknown(traits)))
             }
-            Target::Taken { arguments } => (self.class(arguments), Some(self.unknown())),
-            Target::Unseen(symbol) => {
-                let name = &within.unit.symbols[symbol].name;
-                (Arc::new([]), Some(self.unseen(within, inst, name, traits)))
-            }
+            Target::Taken { arguments } => (self.class(arguments), Some(External::unknown(traits))),
+            Target::Unseen(_) | Target::Native(_) => (Arc::new([]), external()),
         };
-        let by_name = match (&*callees, &call.callee) {
-            ([], Callee::Direct(symbol)) => {
-                Behaviour::of(&within.unit.symbols[*symbol].name, traits).returns
-            }
-            _ => true,
-        };
+        let returns = !callees.is_empty() || unseen.as_ref().is_none_or(|it| it.returns);
+        let unseen = unseen.map(|external| self.unseen(external));
         Some(CallSite {
             inst,
             block,
             callees,
             unseen,
-            returns: by_name && !traits.no_return,
-            tail: call.tail != Tail::No && is_before_return(within.function, inst),
+            returns: returns && !traits.no_return,
+            tail: is_in_tail_position(within.function, inst)
+                || call_before_shared_return(within.function, block) == Some(inst),
         })
-    }
-
-    fn unknown(&self) -> Unseen {
-        Unseen { calls: UnseenCalls::Anyone, leaves: true }
     }
 
     fn class(&mut self, arguments: Option<u32>) -> Arc<[Body]> {
@@ -420,58 +324,18 @@ impl<'u> Maker<'_, 'u> {
         self.classes.entry(arguments).or_insert_with(find).clone()
     }
 
-    fn unseen(&self, within: &Within<'_>, inst: Inst, name: &str, traits: Traits) -> Unseen {
-        if let Some(&(_, place, leaves)) = TAKES_FUNCTION.iter().find(|(it, ..)| *it == name) {
-            return Unseen { calls: self.passed(within, inst, place), leaves };
-        }
-        if INSTALLS_HANDLERS.contains(&name) {
-            return Unseen { calls: UnseenCalls::Anyone, leaves: false };
-        }
-        let behaviour = Behaviour::of(name, traits);
-        let calls = match behaviour.calls_back {
-            CallsBack::Nobody => UnseenCalls::Nobody,
-            CallsBack::Arguments | CallsBack::Anyone => UnseenCalls::Anyone,
-        };
-        // What ends the process ends no activation: all of them are live then.
-        Unseen { calls, leaves: behaviour.leaves || (behaviour.ends && self.vforks) }
-    }
-
-    /// The function that a call passes as this argument.
-    fn passed(&self, within: &Within<'_>, inst: Inst, place: u32) -> UnseenCalls {
-        let operands = within.function.operands_of(&within.function.insts[inst]);
-        match operands.get(place as usize) {
-            Some(Value::Symbol(symbol, 0)) => {
-                match self.targets.body_of_symbol(within.object, *symbol) {
-                    Some(body) => UnseenCalls::These(vec![body]),
-                    // Another unseen function, of which nothing is known.
-                    None => UnseenCalls::Anyone,
-                }
+    /// What may be called at once or at some time counts as called.
+    fn unseen(&self, external: External) -> Unseen {
+        let calls = match (external.calls, external.installs) {
+            (CalledBack::These(now), CalledBack::These(later)) => {
+                let all: BTreeSet<Body> = now.union(&later).copied().collect();
+                if all.is_empty() { UnseenCalls::Nobody } else { UnseenCalls::These(all) }
             }
-            Some(Value::Int(_) | Value::Opaque) => UnseenCalls::Nobody,
             _ => UnseenCalls::Anyone,
-        }
-    }
-}
-
-/// Whether nothing but a return follows an instruction.
-fn is_before_return(function: &Function, inst: Inst) -> bool {
-    let next = function.insts.get(Inst::new(inst.position() + 1));
-    next.is_some_and(|next| matches!(next.op, Op::Return))
-}
-
-fn traits_of(unit: &Unit, call: &CallData) -> Traits {
-    let declared = match call.callee {
-        Callee::Direct(symbol) | Callee::Intrinsic(symbol) => match &unit.symbols[symbol].kind {
-            SymbolKind::Function(function) => unit.functions[*function].traits,
-            SymbolKind::ExternalFunction(traits) => *traits,
-            _ => Traits::default(),
-        },
-        Callee::Indirect | Callee::Asm => Traits::default(),
-    };
-    Traits {
-        no_return: call.traits.no_return || declared.no_return,
-        no_unwind: call.traits.no_unwind || declared.no_unwind,
-        returns_twice: call.traits.returns_twice || declared.returns_twice,
-        ..call.traits
+        };
+        // What is called may leave. What ends the process ends no activation: all of them
+        // are live then.
+        let calls_back = external.returns && calls != UnseenCalls::Nobody;
+        Unseen { calls, leaves: external.leaves || calls_back || (external.ends && self.vforks) }
     }
 }

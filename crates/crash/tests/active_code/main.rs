@@ -88,7 +88,7 @@ fn nothing_that_was_executed_is_called_impossible() {
     let amount = amount.map_or(4000, |it| it.parse().expect("BACKTRAIL_EXECUTIONS is a number"));
     let seed = std::env::var("BACKTRAIL_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(1);
     let mut left = [[0u64; 2]; ODDS.len()];
-    let mut stopped = 0;
+    let (mut stopped, mut left_alone) = (0, 0);
     let mut number = seed * 1_000_000_000u64;
     while stopped < amount {
         number += 1;
@@ -101,6 +101,7 @@ fn nothing_that_was_executed_is_called_impossible() {
         };
         let program = RandomProgram::new(&mut rng, size);
         let code = program.code();
+        let unreachable = code.unreachable();
         for _ in 0..4 {
             let mut run = Execution::new(&program.unit);
             let steps = rng.usize(0..80);
@@ -111,6 +112,14 @@ fn nothing_that_was_executed_is_called_impossible() {
             let odds = ODDS[rng.usize(0..ODDS.len())];
             let evidence = run.evidence(&mut rng, odds);
             let active = Active::compute(&code, &evidence);
+            let whole =
+                !evidence.threads_missing && evidence.threads.iter().all(|thread| thread.complete);
+            for (body, id) in code.functions().filter(|(_, id)| unreachable.contains(id)) {
+                let ran = run.truth.blocks.iter().any(|(function, _)| *function == id.1);
+                assert!(!(ran || whole && active.function(body)), "seed {number}: {id:?}");
+                left_alone += 1;
+            }
+            assert!(active.contradictions(&code, &evidence).is_empty(), "seed {number}");
             if let Some(what) = contradiction(&code, &active, &run.truth) {
                 panic!("seed {number}: {what}\n{}", describe(&program.unit, &evidence));
             }
@@ -125,7 +134,8 @@ fn nothing_that_was_executed_is_called_impossible() {
         }
     }
     // Otherwise the test proves nothing.
-    println!("{left:?}");
+    println!("{left:?} {left_alone}");
+    assert!(left_alone * 100 > amount, "{left_alone}");
     assert!(left[5][1] * 10 < left[5][0] * 2, "{left:?}");
 }
 

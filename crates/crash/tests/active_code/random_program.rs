@@ -1,6 +1,8 @@
 //! Random small programs in which everything can happen that ends, leaves or
 //! enters functions in an unusual way.
 
+use std::collections::BTreeSet;
+
 use backtrail_crash::active::Code;
 use backtrail_graph::{Index as _, IndexMap};
 use backtrail_ir::program::Program;
@@ -8,7 +10,6 @@ use backtrail_ir::{
     Block, BlockData, CallData, Callee, Func, Function, Inst, InstData, Linkage, Op, Sym, Symbol,
     SymbolKind, Tail, Traits, Unit, Value, Visibility, verify,
 };
-use backtrail_plan::frames::Outside;
 use fastrand::Rng;
 
 /// The id of the only unit.
@@ -61,8 +62,13 @@ impl RandomProgram {
         }
         if functions > 1 && rng.bool() {
             let taken = (1..functions).filter(|_| rng.bool()).map(Sym::new).collect();
-            let kind =
-                SymbolKind::Data { defined: true, constant: true, size: 8, refers_to: taken };
+            let kind = SymbolKind::Data {
+                defined: true,
+                constant: true,
+                size: 8,
+                refers_to: taken,
+                section: None,
+            };
             symbol(&mut unit, "table".to_owned(), kind, Linkage::Internal);
         }
         for number in 0..functions {
@@ -74,7 +80,7 @@ impl RandomProgram {
     }
 
     pub fn code(&self) -> Code {
-        Code::new(&Program::of_units([&self.unit]), &[UNIT], &Outside::default(), true)
+        Code::new(&Program::of_units([&self.unit]), &[UNIT], &BTreeSet::new())
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) enum Column {
     DataSize,
     /// COMDAT groups of symbols.
     SymbolComdat,
+    /// Sections of data, as numbers of strings.
+    DataSection,
     /// Files of locations.
     LocationFile,
     /// Lines of locations.

@@ -32,7 +32,12 @@ pub(super) fn unit(reader: &mut Reader<'_>, limit: u64) -> Result<Unit, Error> {
     }
     for _ in 0..symbols {
         let name = strings.take(reader, Column::Name)?;
-        unit.symbols.push(self::symbol(reader, name)?);
+        let (mut symbol, has_section) = self::symbol(reader, name)?;
+        if has_section {
+            let SymbolKind::Data { section, .. } = &mut symbol.kind else { return Err(UNKNOWN) };
+            *section = Some(strings.take(reader, Column::DataSection)?);
+        }
+        unit.symbols.push(symbol);
     }
     let mut before = (0, 0);
     for _ in 0..locations {
@@ -93,10 +98,11 @@ fn index<I: Index>(reader: &mut Reader<'_>, column: Column) -> Result<I, Error> 
     reader.take_u32(column).map(|number| I::new(number as usize))
 }
 
-fn symbol(reader: &mut Reader<'_>, name: String) -> Result<Symbol, Error> {
+/// A symbol, and whether its section follows.
+fn symbol(reader: &mut Reader<'_>, name: String) -> Result<(Symbol, bool), Error> {
     let tag = reader.take(Column::Symbol)?;
     let (kind, linkage, flags) = (tag & 7, tag >> 3 & 7, tag >> 6);
-    let visibility = usize::try_from(flags >> 2).ok().and_then(|it| tags::VISIBILITIES.get(it));
+    let visibility = usize::try_from(flags >> 3).ok().and_then(|it| tags::VISIBILITIES.get(it));
     let comdat = match flags >> 1 & 1 {
         0 => None,
         _ => Some(index::<Comdat>(reader, Column::SymbolComdat)?),
@@ -104,7 +110,7 @@ fn symbol(reader: &mut Reader<'_>, name: String) -> Result<Symbol, Error> {
     let mut data = |defined, constant| {
         let size = reader.take(Column::DataSize)?;
         let refers_to = symbols(reader, Column::Reference)?;
-        Ok(SymbolKind::Data { defined, constant, size, refers_to })
+        Ok(SymbolKind::Data { defined, constant, size, refers_to, section: None })
     };
     let kind = match kind {
         // The functions tell which.
@@ -125,14 +131,15 @@ fn symbol(reader: &mut Reader<'_>, name: String) -> Result<Symbol, Error> {
             }
         }
     };
-    Ok(Symbol {
+    let symbol = Symbol {
         name,
         kind,
         linkage: tags::LINKAGES[linkage as usize],
         visibility: *visibility.ok_or(UNKNOWN)?,
         comdat,
         thread_local: flags & 1 == 1,
-    })
+    };
+    Ok((symbol, flags >> 2 & 1 == 1))
 }
 
 fn symbols(reader: &mut Reader<'_>, column: Column) -> Result<Vec<Sym>, Error> {

@@ -29,6 +29,9 @@ pub(super) fn unit<'u>(unit: &'u Unit, writer: &mut Writer, mut strings: Strings
     for symbol in unit.symbols.values() {
         strings.put(writer, Column::Name, &symbol.name);
         self::symbol(writer, symbol);
+        if let Some(section) = section(symbol) {
+            strings.put(writer, Column::DataSection, section);
+        }
     }
     let mut before = None;
     for (loc, location) in unit.locations.iter() {
@@ -95,7 +98,9 @@ fn symbol(writer: &mut Writer, symbol: &Symbol) {
     let linkage = number(tags::LINKAGES.iter().position(|&it| it == symbol.linkage));
     let visibility = number(tags::VISIBILITIES.iter().position(|&it| it == symbol.visibility));
     let has_comdat = u64::from(symbol.comdat.is_some());
-    let flags = visibility << 2 | has_comdat << 1 | u64::from(symbol.thread_local);
+    let has_section = u64::from(section(symbol).is_some());
+    let flags =
+        visibility << 3 | has_section << 2 | has_comdat << 1 | u64::from(symbol.thread_local);
     writer.put(Column::Symbol, kind | linkage << 3 | flags << 6);
     if let Some(comdat) = symbol.comdat {
         writer.put(Column::SymbolComdat, comdat.position() as u64);
@@ -113,6 +118,14 @@ fn symbol(writer: &mut Writer, symbol: &Symbol) {
         SymbolKind::Alias { target: other } | SymbolKind::IFunc { resolver: other } => {
             writer.put(Column::Reference, other.map_or(0, |sym| sym.position() as u64 + 1));
         }
+    }
+}
+
+/// The section that data says it is in.
+fn section(symbol: &Symbol) -> Option<&str> {
+    match &symbol.kind {
+        SymbolKind::Data { section, .. } => section.as_deref(),
+        _ => None,
     }
 }
 

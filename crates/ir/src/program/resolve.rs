@@ -7,53 +7,98 @@ use std::collections::{HashMap, HashSet};
 use backtrail_graph::IndexMap;
 
 use super::{
-    Duplicate, Fate, Input, Link, NativeObject, Object, Program, Resolution, Strength, Wrapping,
-    is_definition,
+    ByName, Duplicate, Fate, Input, Link, Loaded, NativeObject, Object, Program, Resolution,
+    Strength, Wrapping, is_definition,
 };
 use crate::{Func, Function, Linkage, Sym, Symbol, SymbolKind, Unit};
 
-pub(super) fn program(link: Link<'_>) -> Program<'_> {
-    let inputs: IndexMap<Object, Input<'_>> = link.inputs.into_iter().collect();
-    let groups = Groups::new(&inputs);
-    let bases: IndexMap<Object, Bases> =
-        inputs.iter().map(|(object, input)| Bases::new(&groups, object, input)).collect();
-    let mut names = Names { table: HashMap::new(), duplicates: Vec::new() };
-    for (object, input) in inputs.iter() {
-        match input {
-            Input::Unit(unit) => names.define_unit(&bases[object], object, unit),
-            Input::Native(native) => names.define_native(&groups, object, native),
+pub(super) fn program(links: Vec<(Link<'_>, Loaded)>) -> Program<'_> {
+    let mut inputs: IndexMap<Object, Input<'_>> = IndexMap::new();
+    let mut modules: IndexMap<Object, u32> = IndexMap::new();
+    let mut rules = Vec::new();
+    for (number, (link, loaded)) in links.into_iter().enumerate() {
+        for input in link.inputs {
+            inputs.push(input);
+            modules.push(number as u32);
         }
+        rules.push((link.wrapped.into_iter().collect::<HashSet<_>>(), link.wrapping, loaded));
+    }
+    let mut bases: IndexMap<Object, Bases> = IndexMap::new();
+    let mut scopes = Vec::new();
+    for (number, (wrapped, wrapping, loaded)) in rules.iter().enumerate() {
+        let own = || inputs.iter().filter(|(object, _)| modules[*object] as usize == number);
+        let groups = Groups::new(own());
+        for (object, input) in own() {
+            bases.push(Bases::new(&groups, object, input));
+        }
+        let mut names = Names { table: HashMap::new(), duplicates: Vec::new() };
+        for (object, input) in own() {
+            match input {
+                Input::Unit(unit) => names.define_unit(&bases[object], object, unit),
+                Input::Native(native) => names.define_native(&groups, object, native),
+            }
+        }
+        scopes.push(Scope {
+            table: names.table,
+            duplicates: names.duplicates,
+            wrapped,
+            wrapping: *wrapping,
+            loaded,
+        });
     }
     let name = |object: Object| inputs[object].name().to_string();
-    let duplicate = |(symbol, first, second): (&str, Object, Object)| Duplicate {
+    let duplicate = |&(symbol, first, second): &(&str, Object, Object)| Duplicate {
         name: symbol.to_string(),
         first,
         second,
         objects: (name(first), name(second)),
     };
-    let duplicates = names.duplicates.into_iter().map(duplicate).collect();
-    let resolver = Resolver {
-        inputs: &inputs,
-        bases: &bases,
-        table: &names.table,
-        wrapping: link.wrapping,
-        wrapped: link.wrapped.iter().map(String::as_str).collect(),
-    };
+    let duplicates = scopes.iter().flat_map(|scope| &scope.duplicates).map(duplicate).collect();
+    let resolver = Resolver { inputs: &inputs, bases: &bases, scopes: &scopes };
     let resolutions: IndexMap<Object, IndexMap<Sym, Resolution>> = inputs
         .iter()
         .map(|(object, input)| match input {
-            Input::Unit(unit) => resolver.unit(object, unit),
+            Input::Unit(unit) => resolver.unit(modules[object] as usize, object, unit),
             Input::Native(_) => IndexMap::new(),
         })
         .collect();
     let fates = inputs
         .iter()
         .map(|(object, input)| match input {
-            Input::Unit(unit) => fates(&bases[object], &names.table, object, unit),
+            Input::Unit(unit) => resolver.fates(modules[object] as usize, object, unit),
             Input::Native(_) => IndexMap::new(),
         })
         .collect();
-    Program { resolutions, fates, duplicates, inputs }
+    let by_name = resolver.by_name(&modules);
+    let has_unknown = scopes.iter().any(|scope| scope.loaded.has_unknown);
+    let wrapped = rules.into_iter().map(|(wrapped, ..)| wrapped).collect();
+    Program { resolutions, fates, duplicates, by_name, has_unknown, modules, wrapped, inputs }
+}
+
+/// What names mean within a module, and to the others.
+struct Scope<'a> {
+    table: Table<'a>,
+    /// Names with two strong definitions, and where they are.
+    duplicates: Vec<(&'a str, Object, Object)>,
+    wrapped: &'a HashSet<String>,
+    wrapping: Wrapping,
+    loaded: &'a Loaded,
+}
+
+impl<'a> Scope<'a> {
+    /// What the module itself defines under a name.
+    fn own(&self, name: &str) -> Option<&Definition<'a>> {
+        self.table.get(name).filter(|definition| !definition.shared)
+    }
+}
+
+/// The name that a reference to `name` goes to under `--wrap`.
+pub fn wrapped_name<'n>(wrapped: &HashSet<String>, name: &'n str) -> Cow<'n, str> {
+    match name.strip_prefix("__real_") {
+        _ if wrapped.contains(name) => format!("__wrap_{name}").into(),
+        Some(real) if wrapped.contains(real) => real.into(),
+        _ => name.into(),
+    }
 }
 
 /// Which object's copy of each COMDAT group is kept.
@@ -62,9 +107,9 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(inputs: &'a IndexMap<Object, Input<'_>>) -> Self {
+    fn new(inputs: impl Iterator<Item = (Object, &'a Input<'a>)>) -> Self {
         let mut kept = HashMap::new();
-        for (object, input) in inputs.iter() {
+        for (object, input) in inputs {
             match input {
                 // A group is there only if something is in it.
                 Input::Unit(unit) => {
@@ -150,13 +195,15 @@ impl Place {
 }
 
 #[derive(Clone, Copy)]
-struct Definition {
+struct Definition<'a> {
     place: Place,
     strength: Strength,
     shared: bool,
+    /// The name that it is another one for.
+    means: Option<&'a str>,
 }
 
-type Table<'a> = HashMap<&'a str, Definition>;
+type Table<'a> = HashMap<&'a str, Definition<'a>>;
 
 /// What each name means to those who see it from outside.
 struct Names<'a> {
@@ -178,7 +225,7 @@ impl<'a> Names<'a> {
                 _ => Strength::Strong,
             };
             let place = Place::Unit(object, sym);
-            self.define(&symbol.name, Definition { place, strength, shared: false });
+            self.define(&symbol.name, Definition { place, strength, shared: false, means: None });
         }
     }
 
@@ -187,12 +234,13 @@ impl<'a> Names<'a> {
             if native.shared || groups.keeps(object, definition.comdat.as_deref()) {
                 let place = Place::Native(object);
                 let (strength, shared) = (definition.strength, native.shared);
-                self.define(&definition.name, Definition { place, strength, shared });
+                let means = definition.means.as_deref();
+                self.define(&definition.name, Definition { place, strength, shared, means });
             }
         }
     }
 
-    fn define(&mut self, name: &'a str, new: Definition) {
+    fn define(&mut self, name: &'a str, new: Definition<'a>) {
         let mut entry = match self.table.entry(name) {
             Entry::Vacant(entry) => {
                 entry.insert(new);
@@ -220,18 +268,17 @@ fn is_shared_name(symbol: &Symbol) -> bool {
 struct Resolver<'a> {
     inputs: &'a IndexMap<Object, Input<'a>>,
     bases: &'a IndexMap<Object, Bases>,
-    table: &'a Table<'a>,
-    wrapping: Wrapping,
-    wrapped: HashSet<&'a str>,
+    /// By module.
+    scopes: &'a [Scope<'a>],
 }
 
 impl Resolver<'_> {
-    fn unit(&self, object: Object, unit: &Unit) -> IndexMap<Sym, Resolution> {
-        let resolve = |(sym, symbol)| self.symbol(object, sym, symbol);
+    fn unit(&self, module: usize, object: Object, unit: &Unit) -> IndexMap<Sym, Resolution> {
+        let resolve = |(sym, symbol)| self.symbol(module, object, sym, symbol);
         unit.symbols.iter().map(resolve).collect()
     }
 
-    fn symbol(&self, object: Object, sym: Sym, symbol: &Symbol) -> Resolution {
+    fn symbol(&self, module: usize, object: Object, sym: Sym, symbol: &Symbol) -> Resolution {
         let is_definition = is_definition(&symbol.kind, symbol.linkage);
         if is_definition && !is_shared_name(symbol) {
             return if self.bases[object].kept[sym] {
@@ -240,26 +287,109 @@ impl Resolver<'_> {
                 Resolution::Discarded
             };
         }
-        let is_own = is_definition && self.wrapping == Wrapping::Foreign;
-        let found = if is_own || self.wrapped.is_empty() {
-            self.table.get(&*symbol.name)
-        } else {
-            self.table.get(&*self.wrapped_name(&symbol.name))
+        let scope = &self.scopes[module];
+        let is_own = is_definition && scope.wrapping == Wrapping::Foreign;
+        let name = match is_own || scope.wrapped.is_empty() {
+            true => Cow::from(&*symbol.name),
+            false => wrapped_name(scope.wrapped, &symbol.name),
         };
-        match found {
-            Some(definition) => self.place(definition.place),
+        match self.find(module, &name) {
+            Some(place) => self.place(place),
             None if symbol.linkage == Linkage::ExternWeak => Resolution::Null,
             None => Resolution::Elsewhere,
         }
     }
 
-    /// The name that a reference to `name` goes to under `--wrap`.
-    fn wrapped_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        match name.strip_prefix("__real_") {
-            _ if self.wrapped.contains(name) => format!("__wrap_{name}").into(),
-            Some(real) if self.wrapped.contains(real) => real.into(),
-            _ => name.into(),
+    /// What a reference from within a module means.
+    fn find(&self, module: usize, name: &str) -> Option<Place> {
+        let mut found = self.find_name(module, name)?;
+        // What is assigned may name what is assigned.
+        let mut means = self.meaning(module, name);
+        for _ in 0..self.scopes[module].table.len() {
+            let Some(name) = means else { break };
+            found = self.find_name(module, name).unwrap_or(found);
+            means = self.meaning(module, name);
         }
+        Some(found)
+    }
+
+    fn meaning(&self, module: usize, name: &str) -> Option<&str> {
+        self.scopes[module].own(name)?.means
+    }
+
+    fn find_name(&self, module: usize, name: &str) -> Option<Place> {
+        let scope = &self.scopes[module];
+        let found = scope.table.get(name).map(|definition| definition.place);
+        match scope.own(name) {
+            Some(_) if scope.loaded.preemptible.contains(name) => self.exported(name).or(found),
+            Some(_) => found,
+            None => self.exported(name).or(found),
+        }
+    }
+
+    /// The first of the modules that exports a name.
+    fn exported(&self, name: &str) -> Option<Place> {
+        let exports = |scope: &&Scope<'_>| scope.loaded.exports.contains(name);
+        let found = self.scopes.iter().filter(exports).find_map(|scope| scope.own(name));
+        found.map(|definition| definition.place)
+    }
+
+    /// Which functions code that is not of the units refers to by name.
+    fn by_name(&self, modules: &IndexMap<Object, u32>) -> IndexMap<Object, IndexMap<Func, ByName>> {
+        let functions = |input: &Input<'_>| match input {
+            Input::Unit(unit) => unit.functions.values().map(|_| ByName::default()).collect(),
+            Input::Native(_) => IndexMap::new(),
+        };
+        let mut all: IndexMap<Object, IndexMap<Func, ByName>> =
+            self.inputs.values().map(functions).collect();
+        let mut mark = |place: Option<Place>, how: fn(&mut ByName)| {
+            if let Some(Resolution::Function(object, function)) = place.map(|it| self.place(it)) {
+                how(&mut all[object][function]);
+            }
+        };
+        for (object, input) in self.inputs.iter() {
+            let Input::Native(native) = input else { continue };
+            let module = modules[object] as usize;
+            for name in &native.references {
+                if native.shared {
+                    mark(self.exported(name), |it| it.library = true);
+                    continue;
+                }
+                let name = wrapped_name(self.scopes[module].wrapped, name);
+                match native.system {
+                    true => mark(self.find(module, &name), |it| it.library = true),
+                    false => mark(self.find(module, &name), |it| it.object = true),
+                }
+            }
+        }
+        // Assembly at module level may call whatever it names, of its own unit too.
+        for (object, input) in self.inputs.iter() {
+            let Input::Unit(unit) = input else { continue };
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
+            let words = unit.module_asm.split(|c: char| !is_name(c));
+            let words: HashSet<&str> = words.filter(|word| !word.is_empty()).collect();
+            if words.is_empty() {
+                continue;
+            }
+            for (sym, symbol) in unit.symbols.iter().filter(|(_, it)| words.contains(&*it.name)) {
+                let place = match is_shared_name(symbol) {
+                    true => self.find(modules[object] as usize, &symbol.name),
+                    false => Some(Place::Unit(object, sym)),
+                };
+                mark(place, |it| it.object = true);
+            }
+        }
+        let has_unknown = self.scopes.iter().any(|scope| scope.loaded.has_unknown);
+        for scope in self.scopes {
+            for name in &scope.loaded.exports {
+                let own = scope.own(name).map(|definition| definition.place);
+                mark(own, |it| it.exported = true);
+                if has_unknown {
+                    mark(own, |it| it.library = true);
+                }
+            }
+        }
+        all
     }
 
     fn place(&self, place: Place) -> Resolution {
@@ -280,25 +410,28 @@ impl Resolver<'_> {
             _ => Resolution::Data(object, base),
         }
     }
-}
 
-/// What became of the functions of `unit`.
-fn fates(bases: &Bases, table: &Table<'_>, object: Object, unit: &Unit) -> IndexMap<Func, Fate> {
-    let fate = |function: &Function| {
-        let symbol = &unit.symbols[function.symbol];
-        let is_meant = || match table.get(&*symbol.name).map(|definition| definition.place) {
-            Some(Place::Unit(other, sym)) => other == object && bases.base[sym] == function.symbol,
-            Some(Place::Native(_)) | None => false,
+    /// What became of the functions of `unit`.
+    fn fates(&self, module: usize, object: Object, unit: &Unit) -> IndexMap<Func, Fate> {
+        let bases = &self.bases[object];
+        let fate = |function: &Function| {
+            let symbol = &unit.symbols[function.symbol];
+            let is_meant = || match self.find(module, &symbol.name) {
+                Some(Place::Unit(other, sym)) => {
+                    other == object && bases.base[sym] == function.symbol
+                }
+                Some(Place::Native(_)) | None => false,
+            };
+            if !is_definition(&symbol.kind, symbol.linkage) {
+                Fate::NoCode
+            } else if !bases.kept[function.symbol] {
+                Fate::Discarded
+            } else if !is_shared_name(symbol) || is_meant() {
+                Fate::Kept
+            } else {
+                Fate::Overridden
+            }
         };
-        if !is_definition(&symbol.kind, symbol.linkage) {
-            Fate::NoCode
-        } else if !bases.kept[function.symbol] {
-            Fate::Discarded
-        } else if !is_shared_name(symbol) || is_meant() {
-            Fate::Kept
-        } else {
-            Fate::Overridden
-        }
-    };
-    unit.functions.values().map(fate).collect()
+        unit.functions.values().map(fate).collect()
+    }
 }

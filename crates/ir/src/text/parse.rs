@@ -224,8 +224,13 @@ impl<'a> Parser<'a> {
     }
 
     fn symbol(&mut self) -> Result<Symbol, Error> {
-        let data =
-            |defined| SymbolKind::Data { defined, constant: false, size: 0, refers_to: Vec::new() };
+        let data = |defined| SymbolKind::Data {
+            defined,
+            constant: false,
+            size: 0,
+            refers_to: Vec::new(),
+            section: None,
+        };
         let mut kind = match self.peek_word() {
             Some("function") => SymbolKind::Function(Func::new(0)),
             Some("declare") => SymbolKind::ExternalFunction(Traits::default()),
@@ -287,6 +292,10 @@ impl<'a> Parser<'a> {
             (Some("size"), SymbolKind::Data { size, .. }) => {
                 self.lexer.take()?;
                 *size = self.number()?;
+            }
+            (Some("section"), SymbolKind::Data { section, .. }) => {
+                self.lexer.take()?;
+                *section = Some(self.string()?);
             }
             (Some("refers"), SymbolKind::Data { refers_to, .. }) => {
                 self.lexer.take()?;

@@ -71,11 +71,14 @@ fn write_symbol(out: &mut String, symbol: &Symbol) -> fmt::Result {
     match &symbol.kind {
         SymbolKind::Function(_) => {}
         SymbolKind::ExternalFunction(traits) => write_traits(out, *traits),
-        SymbolKind::Data { constant, size, refers_to, .. } => {
+        SymbolKind::Data { constant, size, refers_to, section, .. } => {
             if *constant {
                 out.push_str(" constant");
             }
             write!(out, " size {size}")?;
+            if let Some(section) = section {
+                write!(out, " section {}", Quoted(section))?;
+            }
             if !refers_to.is_empty() {
                 write!(out, " refers {}", Bracketed(refers_to))?;
             }

@@ -19,8 +19,11 @@
 //! over.
 
 use backtrail_abi::UnitId;
-use backtrail_abi::counts::{ENTER_FUNCTION, MODULE_SYMBOL, OWNER_SYMBOL, UNIT_SYMBOL_PREFIX};
+use backtrail_abi::counts::{
+    ENTER_FUNCTION, MODULE_SYMBOL, ORDER_SYMBOL, OWNER_SYMBOL, UNIT_SYMBOL_PREFIX,
+};
 use backtrail_llvm_ffi::{Builder, Function, Global, Instruction, Module, Opcode, Type, Value};
+use backtrail_plan::order::Turn;
 use backtrail_plan::{Action, UnitPlan};
 
 use super::{check_name, mark};
@@ -66,11 +69,15 @@ impl<'m> Counters<'m> {
     /// Declares the counters, if `plan` has some.
     pub fn new(module: &'m Module<'m>, plan: &UnitPlan) -> Result<Self, Error> {
         let mut counters = None;
-        if plan.counters > 0 {
-            let name = format!("{UNIT_SYMBOL_PREFIX}{}", UnitId(plan.unit));
-            for name in [&name[..], ENTER_FUNCTION, MODULE_SYMBOL, OWNER_SYMBOL] {
+        let mut probes = plan.functions.iter().flat_map(|it| &it.probes);
+        if probes.any(|it| matches!(it.action, Action::Enter | Action::Order(_))) {
+            for name in [ENTER_FUNCTION, MODULE_SYMBOL, OWNER_SYMBOL, ORDER_SYMBOL] {
                 check_name(module, name)?;
             }
+        }
+        if plan.counters > 0 {
+            let name = format!("{UNIT_SYMBOL_PREFIX}{}", UnitId(plan.unit));
+            check_name(module, &name)?;
             let content = module.array_type(module.int_type(64), plan.counters.into());
             counters = Some(module.declare_hidden(&name, content, GS)?);
         }
@@ -110,6 +117,11 @@ impl<'m> Counters<'m> {
             (Action::Enter, _) => {
                 let clobbered = "=&r,~{memory},~{dirflag},~{fpsr},~{flags}";
                 mark(function, self.builder.assembly(word, &self.check, clobbered));
+            }
+            (Action::Order(turn), _) => {
+                let clobbered = "~{memory},~{dirflag},~{fpsr},~{flags}";
+                let nothing = self.module.void_type();
+                mark(function, self.builder.assembly(nothing, &order(turn), clobbered));
             }
             (Action::Count { counter }, _) => {
                 self.count(function, counting, self.counter(counter.into()));
@@ -199,5 +211,17 @@ impl<'m> Counters<'m> {
         self.builder.go_before(first);
         let content = if is_address { self.address() } else { self.word() };
         Sum { place: self.builder.alloca(content), is_address }
+    }
+}
+
+/// What a function does to the order of entries. In place, so that no register is needed.
+fn order(turn: Turn) -> String {
+    let place = format!("%gs:{ORDER_SYMBOL}(%rip)");
+    match turn {
+        Turn::Add(add) => format!("addq $$0x{add:x}, {place}"),
+        Turn::Flip(bits) => format!("xorq $$0x{bits:x}, {place}"),
+        Turn::FlipAdd(bits, add) => {
+            format!("xorq $$0x{bits:x}, {place}\n\taddq $$0x{add:x}, {place}")
+        }
     }
 }

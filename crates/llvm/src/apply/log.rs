@@ -4,11 +4,15 @@
 //! logged block a call of [`LOG_FUNCTION`] with it, as early as LLVM allows:
 //! behind phis and landing pads and, in the entry block, behind the allocas that
 //! stand at its start, which thereby stay at the start of the frame. Where numbers
-//! are given before the program runs, a probe takes a slot of the log by itself.
+//! are given before the program runs, a probe takes a slot of the log by itself. What
+//! says which activations blocks are of are calls, too ([`Activations`]).
 
+use backtrail_abi::frames::{
+    ALIGNMENT_BITS, BEGIN_FUNCTION, END_FUNCTION, RESUME_FUNCTION, SAY_FUNCTION,
+};
 use backtrail_abi::log::{
-    COUNT, DEPTH_VARIABLE, INTERRUPT_FUNCTION, LAND_FUNCTION, LOG_FUNCTION, NOTE_FUNCTION,
-    PATH_BITS, SEGMENT, STATE_WORD, THREAD_VARIABLE,
+    COUNT, INTERRUPT_FUNCTION, LAND_FUNCTION, LOG_FUNCTION, NOTE_FUNCTION, PATH_BITS, SEGMENT,
+    STATE_DEPTH, STATE_WORD, THREAD_VARIABLE,
 };
 use backtrail_llvm_ffi::{Builder, Function, Global, Instruction, Module, Type, Value};
 use backtrail_plan::{Action, UnitPlan};
@@ -39,24 +43,15 @@ impl<'m> LogCalls<'m> {
         if !probes.any(|it| is_logged(it.action)) {
             return Ok(Self(None));
         }
-        let declare = |name: &str, signature: Type<'m>| -> Result<Function<'m>, Error> {
-            check_name(module, name)?;
-            let function = match module.function(name) {
-                Some(function) => function,
-                None => module.add_function(name, signature)?,
-            };
-            module.context().attribute("nounwind").into_iter().for_each(|it| function.add(it));
-            Ok(function)
-        };
-        let function = declare(LOG_FUNCTION, signature(module))?;
+        let function = declare(module, LOG_FUNCTION, signature(module))?;
         let mut probes = plan.functions.iter().flat_map(|it| &it.probes);
         let land = match probes.any(|it| matches!(it.action, Action::Land { .. })) {
-            true => Some(declare(LAND_FUNCTION, land_signature(module))?),
+            true => Some(declare(module, LAND_FUNCTION, land_signature(module))?),
             false => None,
         };
         let mut probes = plan.functions.iter().flat_map(|it| &it.probes);
         let interrupt = match probes.any(|it| matches!(it.action, Action::Interrupt { .. })) {
-            true => Some(declare(INTERRUPT_FUNCTION, interrupt_signature(module))?),
+            true => Some(declare(module, INTERRUPT_FUNCTION, interrupt_signature(module))?),
             false => None,
         };
         // Laid out as `backtrail_abi::log::Descriptor`.
@@ -85,6 +80,26 @@ impl<'m> LogCalls<'m> {
         let signature = signature(calls.module);
         let call = calls.builder.call_before(before, calls.function, signature, &arguments);
         mark(function, call);
+    }
+
+    /// Inserts a call that logs block `number`, with which an activation begins whose
+    /// eight bytes are at `frame`.
+    pub fn begin(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        number: u32,
+        frame: Value<'m>,
+    ) -> Result<(), Error> {
+        let calls = self.0.as_ref().expect("the plan was searched for such probes");
+        let module = calls.module;
+        let number = module.const_int(32, number.into());
+        let arguments = [*calls.descriptor, number, frame];
+        let kinds = arguments.map(|it| it.ty());
+        let signature = module.function_type(module.void_type(), &kinds);
+        let begin = declare(module, BEGIN_FUNCTION, signature)?;
+        mark(function, calls.builder.call_before(before, begin, signature, &arguments));
+        Ok(())
     }
 
     /// Inserts what logs an event that is computed.
@@ -268,11 +283,102 @@ fn is_logged(action: Action) -> bool {
     matches!(
         action,
         Action::Log { .. }
+            | Action::Begin { .. }
             | Action::Land { .. }
             | Action::Interrupt { .. }
             | Action::LogSum(_)
             | Action::LogCountedSum { .. }
     )
+}
+
+/// What tells activations apart: see [`backtrail_abi::frames`].
+pub struct Activations<'m> {
+    module: &'m Module<'m>,
+    builder: Builder<'m>,
+}
+
+impl<'m> Activations<'m> {
+    /// For functions of `module`.
+    pub fn new(module: &'m Module<'m>) -> Self {
+        Self { module, builder: Builder::new(module) }
+    }
+
+    /// The eight bytes in a function's frame.
+    pub fn place(&self, function: Function<'m>) -> Value<'m> {
+        place_in_frame(&self.builder, function, self.module.int_type(64), 1 << ALIGNMENT_BITS)
+    }
+
+    /// Inserts a call that says that the activation goes on.
+    pub fn resume(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        frame: Value<'m>,
+    ) -> Result<(), Error> {
+        self.call(function, before, RESUME_FUNCTION, frame)
+    }
+
+    /// Inserts a call that says that the activation ends.
+    pub fn end(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        frame: Value<'m>,
+    ) -> Result<(), Error> {
+        self.call(function, before, END_FUNCTION, frame)
+    }
+
+    /// Inserts a call that logs a word.
+    pub fn say(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        word: u32,
+    ) -> Result<(), Error> {
+        self.call(function, before, SAY_FUNCTION, self.module.const_int(32, word.into()))
+    }
+
+    fn call(
+        &self,
+        function: Function<'m>,
+        before: Instruction<'m>,
+        name: &str,
+        argument: Value<'m>,
+    ) -> Result<(), Error> {
+        let module = self.module;
+        let signature = module.function_type(module.void_type(), &[argument.ty()]);
+        let callee = declare(module, name, signature)?;
+        mark(function, self.builder.call_before(before, callee, signature, &[argument]));
+        Ok(())
+    }
+}
+
+/// A variable in a function's frame, aligned to so many bytes.
+fn place_in_frame<'m>(
+    builder: &Builder<'m>,
+    function: Function<'m>,
+    content: Type<'m>,
+    alignment: u32,
+) -> Value<'m> {
+    let entry = function.blocks().next().expect("a probed function has a body");
+    let first = entry.instructions().next().expect("a block is not empty");
+    builder.go_before(first);
+    builder.aligned_alloca(content, alignment)
+}
+
+/// Declares a function of the runtime.
+fn declare<'m>(
+    module: &'m Module<'m>,
+    name: &str,
+    signature: Type<'m>,
+) -> Result<Function<'m>, Error> {
+    check_name(module, name)?;
+    let function = match module.function(name) {
+        Some(function) => function,
+        None => module.add_function(name, signature)?,
+    };
+    module.context().attribute("nounwind").into_iter().for_each(|it| function.add(it));
+    Ok(function)
 }
 
 /// The count of frames that may be come back to: see [`backtrail_plan::Action`].
@@ -290,20 +396,33 @@ impl<'m> Depths<'m> {
 
     /// Where a function's frame remembers its depth.
     pub fn place(&self, function: Function<'m>) -> Value<'m> {
-        let entry = function.blocks().next().expect("a probed function has a body");
-        let first = entry.instructions().next().expect("a block is not empty");
-        self.builder.go_before(first);
-        self.builder.aligned_alloca(self.word(), 8)
+        place_in_frame(&self.builder, function, self.word(), 8)
     }
 
     /// One more frame, which remembers at `place` how many there are.
     pub fn deepen(&self, function: Function<'m>, before: Instruction<'m>, place: Value<'m>) {
         self.builder.go_before(before);
+        let attend = note("xorl %edi, %edi");
+        // Without a state nothing is logged, and a depth is never asked for.
         let text = format!(
-            "movq {DEPTH_VARIABLE}@gottpoff(%rip), $0\n\t\
-             incq %fs:($0)\n\t\
+            "movq {THREAD_VARIABLE}@gottpoff(%rip), $0\n\t\
              movq %fs:($0), $0\n\t\
-             movq $0, $1"
+             testq $0, $0\n\t\
+             je 2f\n\
+             1:\n\t\
+             incq {STATE_DEPTH}($0)\n\t\
+             movq {STATE_DEPTH}($0), $0\n\
+             3:\n\t\
+             movq $0, $1\n\t\
+             .subsection 1\n\
+             2:\n\t\
+             {attend}\n\t\
+             movq {THREAD_VARIABLE}@gottpoff(%rip), $0\n\t\
+             movq %fs:($0), $0\n\t\
+             testq $0, $0\n\t\
+             jne 1b\n\t\
+             jmp 3b\n\t\
+             .subsection 0"
         );
         let memory = [(place, self.word())];
         mark(function, self.builder.assembly_on(&memory, Some(self.word()), &text));
@@ -312,7 +431,14 @@ impl<'m> Depths<'m> {
     /// One frame less.
     pub fn surface(&self, function: Function<'m>, before: Instruction<'m>) {
         self.builder.go_before(before);
-        let text = format!("movq {DEPTH_VARIABLE}@gottpoff(%rip), $0\n\tdecq %fs:($0)");
+        let text = format!(
+            "movq {THREAD_VARIABLE}@gottpoff(%rip), $0\n\t\
+             movq %fs:($0), $0\n\t\
+             testq $0, $0\n\t\
+             je 1f\n\t\
+             decq {STATE_DEPTH}($0)\n\
+             1:"
+        );
         mark(function, self.builder.assembly_on(&[], Some(self.word()), &text));
     }
 

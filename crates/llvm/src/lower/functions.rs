@@ -201,6 +201,11 @@ impl Body<'_, '_> {
         if callee == Callee::Indirect {
             self.push(call.callee());
         }
+        // What assembly names it may call or jump to.
+        let named = call.callee().assembly().map(|text| self.constants.symbols().in_text(&text));
+        if let Some(named) = named.filter(|named| !named.is_empty()) {
+            self.operands.push(Value::Expr(named));
+        }
         let traits = self.attributes.traits(|attribute| call.has(attribute));
         CallData {
             callee,

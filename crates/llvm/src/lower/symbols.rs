@@ -1,5 +1,8 @@
 //! The symbols of a unit.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use backtrail_ir::{Comdat, Func, Linkage, Sym, Symbol, SymbolKind, Visibility};
 use backtrail_ir::{Index, IndexMap};
 use backtrail_llvm_ffi as ffi;
@@ -52,6 +55,7 @@ impl Symbols {
                 constant: variable.is_constant(),
                 size: variable.content().stride().unwrap_or(0),
                 refers_to: Vec::new(),
+                section: variable.section().map(Cow::into_owned),
             };
             symbols.add(variable, kind, &mut comdats);
         }
@@ -87,6 +91,15 @@ impl Symbols {
     /// The number of a global.
     pub fn number(&self, global: Global<'_>) -> Option<Sym> {
         self.numbers.get(&global.id()).copied()
+    }
+
+    /// The symbols that a text mentions as words, in order.
+    pub fn in_text(&self, text: &str) -> Vec<Sym> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
+        let words: BTreeSet<&str> =
+            text.split(|c| !is_name(c)).filter(|word| !word.is_empty()).collect();
+        let found = self.list.iter().filter(|(_, symbol)| words.contains(&*symbol.name));
+        found.map(|(number, _)| number).collect()
     }
 
     /// Whether the global is one of LLVM's intrinsics.

@@ -196,7 +196,7 @@ fn symbols_are_lowered() {
     for flag in ["-O0", "-O2"] {
         let unit = Lowered::new("linkage.c", &[flag]);
         let data = |name: &str| match &unit.symbol(name).kind {
-            SymbolKind::Data { defined, constant, size, refers_to } => {
+            SymbolKind::Data { defined, constant, size, refers_to, .. } => {
                 let refers_to: Vec<_> = refers_to.iter().map(|it| unit.name(*it)).collect();
                 (*defined, *constant, *size, refers_to)
             }
@@ -206,6 +206,11 @@ fn symbols_are_lowered() {
         assert_eq!(data("constant"), (true, true, 20, vec![]));
         assert_eq!(data("data_elsewhere"), (false, false, 4, vec![]));
         assert_eq!(data("unknown_size"), (false, false, 0, vec![]));
+        let section = |name: &str| match &unit.symbol(name).kind {
+            SymbolKind::Data { section, .. } => section.clone(),
+            other => panic!("{name} is {other:?}"),
+        };
+        assert_eq!((section("placed"), section("self")), (Some("somewhere".to_owned()), None));
         assert_eq!(data("self"), (true, false, 8, vec!["self"]));
         let table = data("table");
         assert_eq!(table.2, 48);

@@ -104,6 +104,7 @@ pub fn request(bitcode: &Path) -> Request {
         bitcode: bitcode.to_owned(),
         name: "unit.c".to_owned(),
         lower: false,
+        files_in_assembly: true,
         plan: None,
         debug: DebugKept::All,
         output: None,
@@ -160,18 +161,18 @@ pub fn serve_done(request: &Request) -> Option<Box<Unit>> {
             assert!(order_kept);
             unit
         }
-        Response::Failed(why) => panic!("{why}"),
+        other => panic!("{other:?}"),
     }
 }
 
 /// The reason why a request must fail, one line.
 pub fn serve_failed(request: &Request) -> String {
     match serve(request) {
-        Response::Done { .. } => panic!("done, against expectation"),
         Response::Failed(why) => {
             assert_eq!(why.lines().count(), 1, "{why}");
             why
         }
+        other => panic!("against expectation: {other:?}"),
     }
 }
 

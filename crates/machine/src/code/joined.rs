@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use backtrail_foreign::file;
 use object::elf;
 use object::endian::LittleEndian as LE;
 use object::read::elf::ElfFile64;
@@ -117,7 +118,7 @@ impl Code {
         let mut numbers = BTreeMap::new();
         let mut code: Option<Code> = None;
         for (file, &(path, is_seen)) in files.iter().enumerate() {
-            let bytes = std::fs::read(path).map_err(Error::read(path))?;
+            let bytes = file::read(path).map_err(Error::read(path))?;
             names.push(Names::parse(&bytes)?);
             if is_seen {
                 let part = Self::of_module(path, file > 0)?;

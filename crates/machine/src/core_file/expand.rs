@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use crate::Error;
+use backtrail_foreign::file;
 
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const LZ4_FRAME: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
@@ -24,12 +25,11 @@ const BLOCK: usize = 64 << 10;
 
 /// Opens a core, expanded if it was compressed.
 pub fn open(path: &Path, remarks: &mut Vec<String>) -> Result<File, Error> {
-    let mut file = File::open(path).map_err(Error::read(path))?;
-    let kind = file.metadata().map_err(Error::read(path))?.file_type();
-    if kind.is_dir() {
+    if path.is_dir() {
         let what = "a folder, not a core dump".to_owned();
         return Err(Error::Core { path: path.to_owned(), what });
     }
+    let mut file = file::open(path).map_err(Error::read(path))?;
     let mut magic = [0; 6];
     let got = read_start(&mut file, &mut magic).map_err(Error::read(path))?;
     let magic = &magic[..got];

@@ -5,6 +5,10 @@
 //! of a thread follow its `NT_PRSTATUS`. A note that is shorter than its kind
 //! says is skipped, and so is one of a kind that is not known.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
 use crate::bytes::Bytes;
 use crate::registers::Registers;
 
@@ -82,7 +86,7 @@ pub struct MappedFile {
     /// Where in the file it begins.
     pub offset: u64,
     /// The file, as the process saw it.
-    pub path: String,
+    pub path: PathBuf,
 }
 
 impl Notes {
@@ -156,16 +160,16 @@ impl Notes {
         let most = description.len() as u64 / 24;
         let count = count.min(most) as usize;
         let names = description.get(16 + 24 * count..).unwrap_or_default();
-        let names = names.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+        let names = names.split(|&byte| byte == 0).map(|name| Path::new(OsStr::from_bytes(name)));
         self.files = (0..count)
             .zip(names)
             .map(|(place, path)| MappedFile {
                 start: field.word(16 + 24 * place),
                 end: field.word(24 + 24 * place),
                 offset: field.word(32 + 24 * place).saturating_mul(page),
-                path: path.into_owned(),
+                path: path.to_owned(),
             })
-            .filter(|file| file.start < file.end && !file.path.is_empty())
+            .filter(|file| file.start < file.end && !file.path.as_os_str().is_empty())
             .collect();
         self.files.sort_by_key(|file| file.start);
     }
@@ -228,7 +232,7 @@ mod tests {
         assert_eq!(notes.auxiliary(AT_ENTRY), Some(0x1234));
         assert_eq!(notes.auxiliary(AT_PHDR), None);
         assert_eq!(notes.files.len(), 2);
-        assert_eq!((notes.files[1].offset, &notes.files[1].path[..]), (4096, "/a/b"));
+        assert_eq!((notes.files[1].offset, &*notes.files[1].path), (4096, Path::new("/a/b")));
     }
 
     #[test]

@@ -9,7 +9,9 @@
 //! begins (`handlers`).
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
+use backtrail_outside as outside;
 use nix::libc::SIGTRAP;
 
 use super::children::{self, Change};
@@ -18,7 +20,8 @@ use super::handlers::{self, Handlers};
 use super::scratch::SLOT;
 use super::sys::Status;
 use super::threads::Threads;
-use super::{Ended, Tracee, displaced};
+use super::untraced::Untraced;
+use super::{Ended, SIGTRAP_IS_ITS_OWN, Tracee, displaced};
 use crate::Error;
 use crate::code::{Callee, Code, Exit};
 
@@ -69,7 +72,7 @@ pub enum Stop<'a> {
 }
 
 /// How a run went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// How it ended.
     pub ended: Ended,
@@ -77,6 +80,8 @@ pub struct Ran {
     pub replaced: bool,
     /// How many stops there were.
     pub stops: u64,
+    /// What it did beside what is traced.
+    pub untraced: Untraced,
 }
 
 const NONE: u32 = u32::MAX;
@@ -98,6 +103,7 @@ impl Breakpoints<'_> {
         let mut called = Handlers::new(self);
         let mut called_last = 0;
         let mut stops = 0;
+        let mut untraced = Untraced::default();
         let (mut stopped, mut deliver) = (Some(tracee.pid), None);
         loop {
             if let Some(pid) = stopped.take() {
@@ -124,15 +130,13 @@ impl Breakpoints<'_> {
                             let mut registers = tracee.registers_of(pid)?;
                             registers.rip = address;
                             called_last = thread;
+                            untraced.note_libraries(pid, &self.traced_files());
                             let found = frames.of_ending(tracee, pid, &registers)?;
                             found.map(|found| leaving.insert(thread, found));
                             children::pass(tracee, pid, address, &placed.bytes)
                                 .map_err(|error| tracee.failed(error))?;
                         } else if handlers::is_caught(pid, SIGTRAP) == Some(true) {
-                            return Err(tracee.wrong(
-                                "it handles SIGTRAP itself, which breakpoints need: trace it with \
-                                 probes",
-                            ));
+                            return Err(tracee.wrong(SIGTRAP_IS_ITS_OWN));
                         } else {
                             deliver = Some(SIGTRAP);
                         }
@@ -176,24 +180,31 @@ impl Breakpoints<'_> {
                 }
                 Status::Exited(_, status) => {
                     tracee.is_gone = true;
-                    return Ok(Ran { ended: Ended::Exited(status), replaced: false, stops });
+                    let ended = Ended::Exited(status);
+                    return Ok(Ran { ended, replaced: false, stops, untraced });
                 }
                 Status::Killed(_, signal) => {
                     tracee.is_gone = true;
-                    return Ok(Ran { ended: Ended::Killed(signal), replaced: false, stops });
+                    let ended = Ended::Killed(signal);
+                    return Ok(Ran { ended, replaced: false, stops, untraced });
                 }
                 Status::Event(_, event) => {
                     match children::on_event(tracee, &mut threads, pid, event, &placed.bytes)? {
                         Change::None => {}
+                        Change::Process => untraced.processes += 1,
                         Change::Thread(new) => visit(new, Stop::Begins(thread))?,
                         Change::Replaced => {
                             if let Some(frames) = leaving.get(&called_last) {
                                 visit(called_last, Stop::Ending(frames))?;
                             }
+                            untraced.note_program(tracee.pid);
                             let ended = children::see_out(tracee)?;
-                            return Ok(Ran { ended, replaced: true, stops });
+                            return Ok(Ran { ended, replaced: true, stops, untraced });
                         }
                         Change::Ending => {
+                            if pid == tracee.pid {
+                                untraced.note_libraries(pid, &self.traced_files());
+                            }
                             if let Ok(registers) = tracee.registers_of(pid)
                                 && let Some(found) = frames.of_ending(tracee, pid, &registers)?
                             {
@@ -209,6 +220,11 @@ impl Breakpoints<'_> {
         }
     }
 
+    /// The files that are traced.
+    pub(super) fn traced_files(&self) -> Vec<&Path> {
+        self.code.modules.iter().map(|module| &*module.path).collect()
+    }
+
     /// Breakpoints in the C library where it becomes another program or ends a
     /// thread, if the executable asks for that: neither leaves frames behind.
     fn watch(&self, tracee: &Tracee, placed: &mut Placed) -> Result<Vec<u64>, Error> {
@@ -218,7 +234,9 @@ impl Breakpoints<'_> {
                 &block.exit
             {
                 match name.split('@').next().unwrap_or(name) {
-                    name if name.starts_with("exec") => wanted.insert("execve"),
+                    name if outside::of(name).is_some_and(|row| row.execs) => {
+                        wanted.insert("execve")
+                    }
                     "pthread_exit" => wanted.insert("pthread_exit"),
                     "thrd_exit" => wanted.insert("thrd_exit"),
                     _ => continue,

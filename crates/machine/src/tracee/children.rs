@@ -32,6 +32,8 @@ pub(super) enum Change {
     Ending,
     /// It is another program now.
     Replaced,
+    /// It started a process, which is not traced.
+    Process,
 }
 
 /// Deals with an event of a thread of the program, whose memory has these breakpoints:
@@ -84,7 +86,7 @@ pub(super) fn on_event(
         }
         let _ = ptrace::detach(child, None);
     }
-    Ok(Change::None)
+    Ok(Change::Process)
 }
 
 /// Whether two processes have one memory (`kcmp(2)`); not if that cannot be asked.

@@ -25,7 +25,8 @@ use nix::sys::signal::{Signal, kill};
 use super::breakpoints::{Breakpoints, Ran, Stop};
 use super::frames::{self, Frames};
 use super::sys::{self, Status};
-use super::{Ended, Tracee};
+use super::untraced::Untraced;
+use super::{Ended, SIGTRAP_IS_ITS_OWN, Tracee};
 use crate::Error;
 
 /// How many hits are recorded at most. The file is sparse.
@@ -59,6 +60,7 @@ impl Breakpoints<'_> {
         install(tracee, &path, &table, placed.start())?;
         ptrace::detach(tracee.pid, None).map_err(|error| tracee.failed(error))?;
         let mut frames = Frames::new();
+        let mut untraced = Untraced::default();
         let mut at_end: Option<Vec<u64>> = None;
         let ended = loop {
             match sys::wait(Some(tracee.pid), libc::WUNTRACED | libc::__WALL) {
@@ -68,6 +70,7 @@ impl Breakpoints<'_> {
                     let log = read_log(&file).map_err(unwritable)?;
                     if log.context != 0 {
                         let registers = registers_of(tracee, log.context)?;
+                        untraced.note_libraries(tracee.pid, &self.traced_files());
                         at_end = frames.of_ending(tracee, tracee.pid, &registers)?;
                         let _ = kill(tracee.pid, Signal::SIGCONT);
                     }
@@ -85,9 +88,7 @@ impl Breakpoints<'_> {
             ));
         }
         if ended == Ended::Killed(Signal::SIGTRAP as i32) {
-            return Err(tracee.wrong(
-                "it blocks SIGTRAP or handles it itself: trace it without a handler inside of it",
-            ));
+            return Err(tracee.wrong(SIGTRAP_IS_ITS_OWN));
         }
         if ended == Ended::Killed(Signal::SIGBUS as i32) {
             // What memory does where a file cannot grow; unless it was the program's own.
@@ -112,7 +113,7 @@ impl Breakpoints<'_> {
             visit(0, Stop::Ending(frames))?;
         }
         let _ = std::fs::remove_file(&path);
-        Ok(Ran { ended, replaced: false, stops: log.count })
+        Ok(Ran { ended, replaced: false, stops: log.count, untraced })
     }
 }
 
@@ -218,8 +219,11 @@ fn install(tracee: &Tracee, log: &Path, table: &[u8], start: u64) -> Result<(), 
     tracee.write(handler, &code)?;
     // As the kernel reads it: handler, flags, restorer, mask.
     const SA_RESTORER: u64 = 0x0400_0000;
+    // No other signal comes while it notes a hit: a handler of the program would come to
+    // a breakpoint, and the kernel ends a program that does while SIGTRAP is blocked.
+    let mask = u64::MAX;
     let action =
-        [handler, libc::SA_SIGINFO as u64 | SA_RESTORER, handler + agent::restorer() as u64, 0];
+        [handler, libc::SA_SIGINFO as u64 | SA_RESTORER, handler + agent::restorer() as u64, mask];
     let action: Vec<u8> = action.into_iter().flat_map(u64::to_le_bytes).collect();
     tracee.write(place, &action)?;
     let trap = libc::SIGTRAP as u64;

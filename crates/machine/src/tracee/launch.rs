@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use backtrail_foreign::file;
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -39,6 +40,9 @@ pub struct Launch<'a> {
     pub output: Option<Stdio>,
     /// Where it complains to; inherited if nothing is said.
     pub errors: Option<Stdio>,
+    /// What is to be done with the command before it is started; all signals are blocked
+    /// until it runs.
+    pub prepare: Option<&'a dyn Fn(&mut Command)>,
 }
 
 /// A program that is being traced, stopped. Dropping it ends the program.
@@ -107,7 +111,10 @@ impl Launch<'_> {
         if let Some(errors) = self.errors {
             command.stderr(errors);
         }
-        let child = sys::spawn_traced(&mut command).map_err(|source| {
+        if let Some(prepare) = self.prepare {
+            prepare(&mut command);
+        }
+        let (child, mask) = sys::spawn_traced(&mut command).map_err(|source| {
             let path = executable.clone();
             // A file that may not be executed is another error (`EACCES`).
             match source.raw_os_error().map(Errno::from_raw) {
@@ -147,6 +154,7 @@ impl Launch<'_> {
             | ptrace::Options::PTRACE_O_TRACECLONE
             | ptrace::Options::PTRACE_O_TRACEEXEC;
         ptrace::setoptions(pid, options).map_err(|error| tracee.failed(error))?;
+        sys::set_mask(pid, mask).map_err(|error| tracee.failed(error))?;
         let entry = code.blocks[code.routines[code.entry].head].start;
         let loaded =
             tracee.auxiliary(AT_ENTRY).ok_or_else(|| wrong("its entry point is not known"))?;
@@ -160,21 +168,15 @@ impl Launch<'_> {
 
 /// The kernel gives a program that is traced no privileges: it would be another.
 fn refuse_privileges(path: &Path) -> Result<(), Error> {
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-    let Ok(data) = path.metadata() else { return Ok(()) };
-    let mode = data.permissions().mode();
-    let root = nix::unistd::geteuid().is_root();
-    let gains = (mode & 0o4000 != 0 && data.uid() != nix::unistd::geteuid().as_raw() && !root)
-        || (mode & 0o2000 != 0 && data.gid() != nix::unistd::getegid().as_raw() && !root);
-    if gains {
-        return Err(Error::Trace {
-            path: path.to_owned(),
-            what: "it is set-user-id or set-group-id, and a traced program gets no privileges: \
-                   trace a copy, or as its owner"
-                .to_owned(),
-        });
+    if !file::gains_privileges(path) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::Trace {
+        path: path.to_owned(),
+        what: "it is set-user-id or set-group-id, or has capabilities, and a traced program gets \
+               no privileges: trace a copy, or as its owner"
+            .to_owned(),
+    })
 }
 
 /// Keeps this thread, and what it starts, on the core it is on.
@@ -211,6 +213,10 @@ impl Tracee {
 
     pub(super) fn wrong(&self, what: impl Into<String>) -> Error {
         Error::Trace { path: self.executable.clone(), what: what.into() }
+    }
+
+    pub(super) fn ended_by(&self, signal: i32) -> Error {
+        Error::EndedBySignal { path: self.executable.clone(), signal }
     }
 
     pub(super) fn registers(&self) -> Result<user_regs_struct, Error> {
@@ -260,7 +266,11 @@ impl Tracee {
             match self.wait()? {
                 Status::Stopped(_, libc::SIGTRAP) => break,
                 Status::Stopped(_, other) => signal = Some(other),
-                Status::Exited(..) | Status::Killed(..) => {
+                Status::Killed(_, signal) => {
+                    self.is_gone = true;
+                    return Err(self.ended_by(signal));
+                }
+                Status::Exited(..) => {
                     self.is_gone = true;
                     return Err(self.wrong(
                         "it ended before its own code began: a library may be missing, run it by itself",

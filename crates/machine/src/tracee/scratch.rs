@@ -8,6 +8,7 @@ use std::fs;
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::signal::{Signal, kill};
 
 use super::Tracee;
 use super::sys::{self, Status};
@@ -71,10 +72,26 @@ impl Tracee {
         (registers.rdi, registers.rsi, registers.rdx) = (rdi, rsi, rdx);
         (registers.r10, registers.r8, registers.r9) = (r10, r8, r9);
         self.set_registers(registers)?;
-        sys::step(self.pid, None).map_err(|error| self.failed(error))?;
-        let status = self.wait()?;
-        if !matches!(status, Status::Stopped(_, libc::SIGTRAP)) {
-            return Err(self.wrong("it was interrupted at its first instruction"));
+        // Signals wait until it is done, but for those that nobody can make wait.
+        let failed = |error| self.failed(error);
+        let mask = sys::mask(self.pid).map_err(failed)?;
+        sys::set_mask(self.pid, !sys::bit(libc::SIGTRAP)).map_err(failed)?;
+        sys::step(self.pid, None).map_err(failed)?;
+        let mut is_paused = false;
+        loop {
+            match self.wait()? {
+                Status::Stopped(_, libc::SIGTRAP) => break,
+                Status::Stopped(_, libc::SIGSTOP) => {
+                    is_paused = true;
+                    sys::step(self.pid, None).map_err(failed)?;
+                }
+                Status::Killed(_, signal) => return Err(self.ended_by(signal)),
+                _ => return Err(self.wrong("it was interrupted at its first instruction")),
+            }
+        }
+        sys::set_mask(self.pid, mask).map_err(failed)?;
+        if is_paused {
+            kill(self.pid, Signal::SIGSTOP).map_err(failed)?;
         }
         let result = self.registers()?.rax;
         self.write(before.rip, &code)?;

@@ -89,7 +89,7 @@ pub fn blocks(
                         at = NOWHERE;
                         continue;
                     }
-                    Change::None => {}
+                    Change::None | Change::Process => {}
                 }
             }
         }

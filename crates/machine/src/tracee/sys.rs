@@ -9,15 +9,59 @@ use std::process::{Child, Command};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::Pid;
 
-/// Starts a program that stops before its first instruction.
-pub(super) fn spawn_traced(command: &mut Command) -> io::Result<Child> {
+/// Starts a program that stops before its first instruction, where all other signals are
+/// blocked. What it is to block comes second, for [`set_mask`].
+///
+/// A signal before that would stop a copy of this process, which waits until the copy has
+/// become the program.
+pub(super) fn spawn_traced(command: &mut Command) -> io::Result<(Child, u64)> {
     let trace_me = || ptrace::traceme().map_err(io::Error::from);
     // SAFETY: between fork and exec only system calls are allowed, and this is
     // one; it neither allocates nor takes locks.
     unsafe { command.pre_exec(trace_me) };
-    command.spawn()
+    let mut blocked = SigSet::all();
+    // It is what stops the program.
+    blocked.remove(Signal::SIGTRAP);
+    let before = blocked.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let child = command.spawn();
+    before.thread_set_mask()?;
+    // SAFETY: a set of signals begins with what the kernel knows of it, which is 64 bits.
+    let mask = unsafe { std::ptr::from_ref(before.as_ref()).cast::<u64>().read() };
+    Ok((child?, mask))
+}
+
+/// The signals that a stopped thread blocks.
+pub(super) fn mask(thread: Pid) -> Result<u64, Errno> {
+    let mut mask = 0;
+    ask_mask(libc::PTRACE_GETSIGMASK, thread, &mut mask)?;
+    Ok(mask)
+}
+
+/// Sets which signals a stopped thread blocks.
+pub(super) fn set_mask(thread: Pid, mut mask: u64) -> Result<(), Errno> {
+    ask_mask(libc::PTRACE_SETSIGMASK, thread, &mut mask)
+}
+
+fn ask_mask(how: libc::c_uint, thread: Pid, mask: &mut u64) -> Result<(), Errno> {
+    // SAFETY: the kernel reads or writes as many bytes as it is told, of a number of ours.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::c_long::from(how),
+            libc::c_long::from(thread.as_raw()),
+            size_of::<u64>(),
+            &raw mut *mask,
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// The bit of a signal in a mask.
+pub(super) fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
 }
 
 /// What happened to a thread. Signals are numbers: those of real time have no names.

@@ -204,3 +204,33 @@ fn a_live_process_is_looked_at_and_goes_on() {
     let gone = Process::of_pid(child.id(), &Options::default()).err().unwrap();
     assert!(gone.to_string().contains("no such process"), "{gone}");
 }
+
+/// How many modules are of a file of this name.
+fn copies(process: &Process, name: &str) -> usize {
+    let modules = process.modules.list.iter();
+    modules.filter(|it| Path::new(&it.path).file_name().is_some_and(|it| it == name)).count()
+}
+
+#[test]
+fn a_file_is_one_module_whatever_linker_put_its_segments_into_one_page() {
+    for linker in ["bfd", "gold", "lld"] {
+        let folder = tempfile::tempdir().unwrap();
+        let option = format!("-fuse-ld={linker}");
+        let program = compile("clang-19", &["-O1", &option], "loads.c", folder.path());
+        for words in [&[][..], &["data"], &["twice"]] {
+            let core = core_beside(&program, words, "loads");
+            let process = process(&core, &program);
+            let what = format!("{linker} {words:?}");
+            assert_eq!(copies(&process, "program"), 1, "{what}");
+            let libraries = if words == ["twice"] { 2 } else { 1 };
+            assert_eq!(copies(&process, "libc.so.6"), libraries, "{what}");
+            let thread = &process.notes.threads[0];
+            let backtrace = Backtrace::compute(&process, &thread.registers);
+            let found: Vec<FoundBy> = backtrace.frames.iter().map(|it| it.found_by).collect();
+            assert!(found[1..].iter().all(|it| *it == FoundBy::UnwindTables), "{what}: {found:?}");
+            let names = names(&process);
+            assert_eq!(names.first().map(|it| &**it), Some("fail"), "{what}");
+            assert_eq!(names.last().map(|it| &**it), Some("_start"), "{what}");
+        }
+    }
+}

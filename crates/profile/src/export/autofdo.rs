@@ -21,8 +21,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use backtrail_foreign::count::counted;
+
 use super::{Exported, Options, functions, one_line};
-use crate::derived::Counts;
+use crate::known::KnownCounts;
 use crate::model::{Location, Profile};
 
 /// Samples in a function, or in one that was inlined.
@@ -74,13 +76,16 @@ pub fn write_autofdo(profile: &Profile, options: &Options) -> Exported {
     let mut all: BTreeMap<String, Samples> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
     let mut nowhere = 0;
-    for function in functions(profile, options).filter(|function| !function.paths.is_empty()) {
+    for (number, function) in functions(profile, options) {
+        let counts = KnownCounts::of(profile, number).counts;
+        if counts.blocks.iter().all(|&it| it == 0) {
+            continue;
+        }
         let Some(start) = function.location.map(|number| &profile.locations[number as usize])
         else {
             nowhere += 1;
             continue;
         };
-        let counts = Counts::of(function);
         let mut samples = Samples { head: function.entries, ..Samples::default() };
         for (block, &count) in function.blocks.iter().zip(&counts.blocks) {
             for &number in &block.locations {
@@ -99,15 +104,16 @@ pub fn write_autofdo(profile: &Profile, options: &Options) -> Exported {
     }
     let mut remarks = Vec::new();
     if nowhere > 0 {
-        remarks.push(format!("{nowhere} functions without a source position are left out"));
+        let functions = counted(nowhere, "function");
+        remarks.push(format!("left out: {functions} without a source position"));
     }
     if !unknown.is_empty() {
         let some: Vec<&str> = unknown.iter().take(3).copied().collect();
         let more = if unknown.len() > 3 { ", …" } else { "" };
         remarks.push(format!(
-            "where {} inlined functions begin is not known ({}{more}): their code counts for the \
-             lines that call them",
-            unknown.len(),
+            "the beginning of {} is not known ({}{more}): code of such counts for the lines that \
+             call it",
+            counted(unknown.len() as u64, "inlined function"),
             some.join(", "),
         ));
     }

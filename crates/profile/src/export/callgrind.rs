@@ -3,27 +3,37 @@
 //! Two events: `Lines` is how often a line was executed, `Blocks` how many
 //! blocks that begin on it. The sum of the latter is what the program executed.
 //! A profile of paths does not know who called whom, so there are no calls, and
-//! what is inclusive elsewhere is exclusive here.
+//! what is inclusive elsewhere is exclusive here. Lines that may have been executed
+//! though nothing says so are left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Exported, Options, functions, one_line};
-use crate::derived::{Counts, Line, compute_function_lines};
+use super::{Exported, Options, functions, lines_left_out, one_line};
+use crate::derived::Line;
+use crate::known::KnownCounts;
 use crate::model::Profile;
 
 /// The file.
 pub fn write_callgrind(profile: &Profile, options: &Options) -> Exported {
     let mut body = String::new();
     let mut totals = [0u64; 2];
-    let mut without = 0;
-    for function in functions(profile, options).filter(|function| !function.paths.is_empty()) {
-        let counts = Counts::of(function);
+    let (mut without, mut left_out) = (0, 0);
+    for (number, function) in functions(profile, options) {
+        let known = KnownCounts::of(profile, number);
+        let counts = &known.counts;
+        if counts.blocks.iter().all(|&it| it == 0) {
+            let lines = known.lines(profile, function);
+            left_out += lines.values().filter(|count| count.is_none()).count();
+            continue;
+        }
         let place = function.location.map(|number| &profile.locations[number as usize]);
         let own = place.map(|place| place.file);
         let mut lines: BTreeMap<Line, [u64; 2]> = BTreeMap::new();
-        for (line, count) in compute_function_lines(profile, function, &counts) {
-            lines.entry(line).or_default()[0] += count;
+        let mut unknown: Vec<Line> = Vec::new();
+        for (line, count) in known.lines(profile, function) {
+            lines.entry(line).or_default()[0] += count.unwrap_or(0);
+            unknown.extend(count.is_none().then_some(line));
         }
         for (block, &count) in function.blocks.iter().zip(&counts.blocks) {
             let begins = block.locations.iter().map(|&number| &profile.locations[number as usize]);
@@ -36,6 +46,12 @@ pub fn write_callgrind(profile: &Profile, options: &Options) -> Exported {
             match line {
                 Some(line) => lines.entry(line).or_default()[1] += count,
                 None => without += count,
+            }
+        }
+        for line in unknown {
+            if lines.get(&line) == Some(&[0, 0]) {
+                lines.remove(&line);
+                left_out += 1;
             }
         }
         let file =
@@ -64,7 +80,7 @@ pub fn write_callgrind(profile: &Profile, options: &Options) -> Exported {
     let _ = writeln!(out, "summary: {} {}", totals[0], totals[1]);
     out.push_str(&body);
     let _ = writeln!(out, "\ntotals: {} {}", totals[0], totals[1]);
-    let mut remarks = Vec::new();
+    let mut remarks = Vec::from_iter(lines_left_out(left_out));
     if without > 0 {
         remarks
             .push(format!("{without} executions of blocks without a source position are left out"));

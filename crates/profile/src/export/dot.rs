@@ -2,13 +2,16 @@
 //!
 //! One cluster per function that ran. The darker a block, the larger its part
 //! of the executions of the function's hottest block; edges that were not taken
-//! are dashed; edges that end a path at a loop's head do not rank blocks.
+//! are dashed; `?` is what may have been executed though nothing says so; edges that end a
+//! path at a loop's head do not rank blocks.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use backtrail_foreign::count::counted;
+
 use super::{Exported, Options, functions};
-use crate::derived::Counts;
+use crate::known::KnownCounts;
 use crate::model::{Decision, End, Function, Profile};
 
 /// Graphs with more blocks than this take Graphviz minutes.
@@ -20,9 +23,11 @@ pub fn write_dot(profile: &Profile, options: &Options) -> Exported {
     out.push_str("  node [shape=box, style=filled, fontname=\"monospace\", fontsize=10];\n");
     out.push_str("  edge [fontname=\"monospace\", fontsize=9];\n");
     let mut blocks = 0;
-    let ran = functions(profile, options).filter(|function| !function.paths.is_empty());
-    for (number, function) in ran.enumerate() {
-        write_function(&mut out, profile, options, number, function);
+    let known = functions(profile, options)
+        .map(|(place, function)| (function, KnownCounts::of(profile, place)));
+    let ran = known.filter(|(_, known)| known.counts.blocks.iter().any(|&it| it > 0));
+    for (number, (function, known)) in ran.enumerate() {
+        write_function(&mut out, profile, options, number, (function, &known));
         blocks += function.blocks.len();
     }
     out.push_str("}\n");
@@ -39,22 +44,27 @@ fn write_function(
     profile: &Profile,
     options: &Options,
     number: usize,
-    function: &Function,
+    (function, known): (&Function, &KnownCounts),
 ) {
-    let counts = Counts::of(function);
+    let counts = &known.counts;
+    let shown = |count: u64, is_unknown: bool| match is_unknown {
+        true => "?".to_owned(),
+        false => count.to_string(),
+    };
     let most = counts.blocks.iter().copied().max().unwrap_or(0).max(1);
     let inexact = if counts.exact { "" } else { ", counts are lower bounds" };
     let name = escape(&(options.demangle)(&function.name));
-    let entries = function.entries;
+    let entries = counted(function.entries, "entry");
     let _ = writeln!(out, "  subgraph cluster_{number} {{");
-    let _ = writeln!(out, "    label=\"{name}: {entries} entries{inexact}\";");
+    let _ = writeln!(out, "    label=\"{name}: {entries}{inexact}\";");
     for (block, &count) in counts.blocks.iter().enumerate() {
         // From white to orange.
         let heat = 0.75 * (count as f64 / most as f64);
         let _ = writeln!(
             out,
-            "    f{number}b{block} [label=\"b{block}{}\\n{count}\", fillcolor=\"0.08 {heat:.3} 1.0\"{}];",
+            "    f{number}b{block} [label=\"b{block}{}\\n{}\", fillcolor=\"0.08 {heat:.3} 1.0\"{}];",
             lines(profile, function, block),
+            shown(count, known.unknown_blocks[block]),
             if count == 0 { ", color=gray, fontcolor=gray" } else { "" },
         );
     }
@@ -66,7 +76,9 @@ fn write_function(
             _ => None,
         })
         .collect();
-    for (edge, &count) in function.edges.iter().zip(&counts.edges) {
+    for (place, edge) in function.edges.iter().enumerate() {
+        let count = counts.edges[place];
+        let shown = shown(count, known.unknown_edges[place]);
         let decision = decision(&edge.decision);
         let constraint =
             if back.contains(&(edge.from, edge.to)) { ", constraint=false" } else { "" };
@@ -74,7 +86,7 @@ fn write_function(
         let width = 1.0 + 3.0 * count as f64 / most as f64;
         let _ = writeln!(
             out,
-            "    f{number}b{} -> f{number}b{} [label=\"{decision}{count}\", penwidth={width:.2}{constraint}{style}];",
+            "    f{number}b{} -> f{number}b{} [label=\"{decision}{shown}\", penwidth={width:.2}{constraint}{style}];",
             edge.from, edge.to,
         );
     }

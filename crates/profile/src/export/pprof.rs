@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use super::{Exported, Options, functions};
-use crate::derived::Counts;
 use crate::error::Error;
+use crate::known::KnownCounts;
 use crate::model::Profile;
 
 /// A message in the making. There are two kinds of fields in it: numbers and
@@ -81,11 +81,11 @@ pub fn write_pprof(profile: &Profile, options: &Options) -> Result<Exported, Err
     let mut samples: BTreeMap<Frames, u64> = BTreeMap::new();
     let mut starts: BTreeMap<Key, u32> = BTreeMap::new();
     let mut total = 0u64;
-    for function in functions(profile, options) {
+    for (number, function) in functions(profile, options) {
         let place = function.location.map(|number| &profile.locations[number as usize]);
         let own = (function.name.clone(), place.map(|place| place.file));
         starts.insert(own.clone(), place.map_or(0, |place| place.line));
-        let counts = Counts::of(function);
+        let counts = KnownCounts::of(profile, number).counts;
         for (block, &count) in function.blocks.iter().zip(&counts.blocks) {
             if count == 0 {
                 continue;

@@ -10,7 +10,10 @@
 //!    unless the profile is incomplete.
 //! 6. Partial paths are in order, each once, of functions that were instrumented,
 //!    with counts that are not 0, and each of their steps is an edge.
-//! 7. All blocks that were executed together, and all entries, fit in 64 bits,
+//! 7. Signals are by increasing number, and each ended some run.
+//! 8. What is known of functions whose counts are not exact is in order, of such
+//!    functions, and of blocks and edges that there are, each once.
+//! 9. All blocks that were executed together, and all entries, fit in 64 bits,
 //!    and so does whatever is summed of them.
 //!
 //! Linear in the size of the profile, times the logarithm of a function's edges.
@@ -42,7 +45,45 @@ pub fn verify(profile: &Profile) -> Result<(), Error> {
             verify_sum(function)?;
         }
     }
+    let is_signal = |&(signal, runs): &(i32, u64)| (1..=64).contains(&signal) && runs > 0;
+    if !profile.ended_by.iter().all(is_signal) || !profile.ended_by.is_sorted_by(|a, b| a.0 < b.0) {
+        return invalid("signals that cannot have ended runs".to_owned());
+    }
+    verify_inexact(profile)?;
     verify_partial(profile)
+}
+
+fn verify_inexact(profile: &Profile) -> Result<(), Error> {
+    if !profile.inexact.is_sorted_by(|a, b| a.function < b.function) {
+        let what = "what is known of functions is out of order".to_owned();
+        return Err(Error::Invalid { what });
+    }
+    for it in &profile.inexact {
+        let Some(function) = profile.functions.get(it.function as usize) else {
+            let what = format!("it knows of function {}, which is not there", it.function);
+            return Err(Error::Invalid { what });
+        };
+        let ran: Vec<u32> = it.ran.iter().map(|it| it.block).collect();
+        let fits = |ran: &[u32], unknown: &[u32], count: usize| {
+            let is_list = |list: &[u32]| {
+                list.is_sorted_by(|a, b| a < b)
+                    && list.last().is_none_or(|it| (*it as usize) < count)
+            };
+            let is_both = |it: &u32| ran.binary_search(it).is_ok();
+            is_list(ran) && is_list(unknown) && !unknown.iter().any(is_both)
+        };
+        if function.edges_exact
+            || !function.is_instrumented()
+            || !fits(&ran, &it.unknown, function.blocks.len())
+            || it.ran.iter().any(|it| {
+                it.positions as usize > function.blocks[it.block as usize].locations.len()
+            })
+            || !fits(&it.ran_edges, &it.unknown_edges, function.edges.len())
+        {
+            return Err(invalid(function, "it knows of it what cannot be"));
+        }
+    }
+    Ok(())
 }
 
 fn verify_partial(profile: &Profile) -> Result<(), Error> {

@@ -6,9 +6,9 @@
 //! entries that another counted; and where nothing else can enter the callee,
 //! they are as many. If not, the runs were not the same.
 //!
-//! Used are calls of functions with internal linkage, and calls of functions that
-//! the executable itself defines, which nothing replaces. A function with
-//! internal linkage is entered by its calls alone if its address is not taken.
+//! Who calls whom is what the linker and the loader made of it
+//! ([`backtrail_ir::program`]). A function is entered by its calls alone if its address is
+//! not taken and no code that is not of the units refers to it by name.
 //!
 //! It holds for one process with one thread that ended by itself: others may
 //! stop between a call and its callee's entry, and a fork counts the end of a
@@ -16,8 +16,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use backtrail_analysis::CallTargets;
 use backtrail_graph::Index;
-use backtrail_ir::{Callee, Func, Linkage, Sym, SymbolKind, Value};
+use backtrail_ir::program::Object;
+use backtrail_ir::{Callee, Func};
 
 use crate::Error;
 use crate::derived::Counts;
@@ -34,68 +36,35 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// The calls of the functions of `skeleton`; its first module is the
-    /// executable.
+    /// The calls of the functions of `skeleton`.
     pub(crate) fn new(skeleton: &Skeleton<'_>) -> Self {
-        let mut places: BTreeMap<([u8; 16], Func), usize> = BTreeMap::new();
-        let mut strong: BTreeMap<&str, Option<usize>> = BTreeMap::new();
+        let program = &skeleton.program;
+        let targets = CallTargets::new(program);
+        let mut places: BTreeMap<(Object, Func), usize> = BTreeMap::new();
         for (place, source) in skeleton.sources.iter().enumerate() {
-            // A unit that is in two modules has its functions twice.
-            if places.insert((source.unit_id.0, source.function), place).is_some() {
-                return Self::default();
-            }
-            let symbol = &source.unit.symbols[source.unit.functions[source.function].symbol];
-            let is_in_executable = source.counters.as_ref().is_some_and(|it| it.0 == 0);
-            if symbol.linkage == Linkage::External && is_in_executable {
-                let known = strong.entry(&symbol.name).or_insert(Some(place));
-                if *known != Some(place) {
-                    *known = None;
-                }
-            }
+            places.insert((source.object, source.function), place);
         }
+        let entered = targets.entered_from_outside();
         let mut calls = Vec::new();
         let mut closed = BTreeSet::new();
         for (caller, source) in skeleton.sources.iter().enumerate() {
-            let unit = source.unit;
-            let find = |symbol: Sym| {
-                let data = &unit.symbols[symbol];
-                match (&data.kind, data.linkage) {
-                    (SymbolKind::Function(function), Linkage::Internal) => {
-                        places.get(&(source.unit_id.0, *function)).copied()
-                    }
-                    (SymbolKind::Function(_), Linkage::External)
-                    | (SymbolKind::ExternalFunction(_), _)
-                        if source.counters.as_ref().is_some_and(|it| it.0 == 0) =>
-                    {
-                        strong.get(&data.name[..]).copied().flatten()
-                    }
-                    _ => None,
-                }
-            };
-            let body = &unit.functions[source.function];
+            let body = &source.unit.functions[source.function];
             for (block, data) in body.blocks.iter() {
                 for inst in data.insts() {
-                    let Some(call) = body.insts[inst].op.call() else { continue };
-                    if let Callee::Direct(symbol) = call.callee {
-                        calls.extend(find(symbol).map(|it| (caller, block.position(), it)));
-                    }
+                    let call = body.insts[inst].op.call();
+                    let Some(Callee::Direct(symbol)) = call.map(|call| &call.callee) else {
+                        continue;
+                    };
+                    let callee = targets.body_of_symbol(source.object, *symbol);
+                    let callee = callee.and_then(|it| places.get(&targets.bodies()[it]));
+                    calls.extend(callee.map(|&it| (caller, block.position(), it)));
                 }
             }
-            let symbol = body.symbol;
-            if unit.symbols[symbol].linkage == Linkage::Internal {
-                closed.insert((source.unit_id.0, symbol, caller));
-            }
+            let body = targets.body(source.object, source.function);
+            let is_closed = body.is_some_and(|body| !entered.contains(&body));
+            closed.extend(is_closed.then_some(caller));
         }
-        let mut addressed: BTreeSet<([u8; 16], Sym)> = BTreeSet::new();
-        let mut seen = BTreeSet::new();
-        for source in &skeleton.sources {
-            if seen.insert(source.unit_id.0) {
-                let symbols = addressed_symbols(source.unit);
-                addressed.extend(symbols.into_iter().map(|it| (source.unit_id.0, it)));
-            }
-        }
-        let closed = closed.into_iter().filter(|(unit, it, _)| !addressed.contains(&(*unit, *it)));
-        Self { calls, closed: closed.map(|(_, _, place)| place).collect() }
+        Self { calls, closed }
     }
 
     /// Whether the counts of `profile` fit together.
@@ -134,27 +103,4 @@ impl Instrumented {
     fn is_counted(&self) -> bool {
         !matches!(self, Self::No(_))
     }
-}
-
-/// The symbols of a unit that are referred to in another way than by calling.
-fn addressed_symbols(unit: &backtrail_ir::Unit) -> BTreeSet<Sym> {
-    let mut found = BTreeSet::new();
-    for body in unit.functions.values() {
-        for operand in &body.operands {
-            match operand {
-                Value::Symbol(symbol, _) => found.extend([*symbol]),
-                Value::Expr(symbols) => found.extend(symbols.iter().copied()),
-                _ => {}
-            }
-        }
-    }
-    for symbol in unit.symbols.values() {
-        match &symbol.kind {
-            SymbolKind::Data { refers_to, .. } => found.extend(refers_to.iter().copied()),
-            SymbolKind::Alias { target } => found.extend(*target),
-            SymbolKind::IFunc { resolver } => found.extend(*resolver),
-            _ => {}
-        }
-    }
-    found
 }

@@ -5,15 +5,27 @@
 //! the same, and there is no profile. The result is what a variant that counts
 //! everything would have given, to the last count.
 //!
-//! Processes of a run are matched by their order: the copies must have the same
-//! number of them.
+//! Processes of a run are matched by their place in the tree of forks. Which of those that
+//! one process forked is which, is told by the order in which they, and those that they
+//! forked, entered functions ([`backtrail_plan::order`]); and by who was first, if the
+//! copies do not have the same there. They must have the same number of processes.
+//!
+//! The order of entries is also what shows that copies did the same where no two of them
+//! count. If there was one thread and no handler of a signal ran, copies that entered
+//! functions in another order are different runs. Threads and handlers can take turns in
+//! another way in each run, and counts may still be the same in all: then it is said that
+//! the orders differ.
 
 use std::collections::BTreeMap;
 
+use backtrail_abi::counts::ORDER_OFFSET;
+use backtrail_analysis::{CallTargets, Externals};
+use backtrail_outside::Class;
 use backtrail_plan::counters::Layout;
+use backtrail_plan::order::{Entries, ProcessEntries};
 
 use crate::Error;
-use crate::decode::{Counters, Decoder, FunctionCounters, Tally};
+use crate::decode::{Counters, Decoder, FunctionCounters, Origin, Tally};
 use crate::model::Profile;
 use crate::partition::calls::Calls;
 use crate::partition::interest::PartDecoder;
@@ -26,6 +38,9 @@ pub struct CopyDecoder<'a> {
     copies: Vec<CopyCounts>,
     /// The calls that must fit to entries, if they must.
     calls: Option<Calls>,
+    /// The functions that may be handlers of signals, by place, if nothing but those can
+    /// take turns in another way in each run.
+    handlers: Option<Vec<usize>>,
 }
 
 /// What one copy counted.
@@ -34,7 +49,14 @@ struct CopyCounts {
     modules: Vec<([u8; 16], u64)>,
     /// By function, what it counts.
     functions: Vec<Option<Counted>>,
-    processes: Vec<(Tally, Option<String>)>,
+    processes: Vec<ProcessCounts>,
+}
+
+/// What a process of a copy counted.
+struct ProcessCounts {
+    tally: Tally,
+    incomplete: Option<String>,
+    entries: ProcessEntries,
 }
 
 /// What a copy counts of a function.
@@ -53,13 +75,34 @@ impl<'a> CopyDecoder<'a> {
     /// Puts counts together to what `whole` would decode: it has the modules
     /// and layouts of a variant that counts everything.
     pub fn new(whole: Decoder<'a>) -> Self {
-        Self { whole, copies: Vec::new(), calls: None }
+        Self { whole, copies: Vec::new(), calls: None, handlers: None }
     }
 
     /// Says that the run was of one thread and ended by itself: if it was of one
-    /// process, too, calls in one copy's counts must fit to entries in another's.
-    pub fn expect_calls_to_fit(&mut self) {
-        self.calls = Some(Calls::new(self.whole.skeleton()));
+    /// process, too, calls in one copy's counts must fit to entries in another's; and if
+    /// no handler of a signal ran, functions must have been entered in the same order.
+    pub fn expect_one_thread(&mut self) {
+        let skeleton = self.whole.skeleton();
+        let targets = CallTargets::new(&skeleton.program);
+        let handlers = Externals::new(&skeleton.program, &targets).hooks(Class::Signal);
+        let handles = |&place: &usize| {
+            let source = &skeleton.sources[place];
+            let body = targets.body(source.object, source.function);
+            body.is_some_and(|body| handlers.contains(&body))
+        };
+        self.handlers = Some((0..skeleton.sources.len()).filter(handles).collect());
+        self.calls = Some(Calls::new(skeleton));
+    }
+
+    /// Whether all that ran did so in an order that the program gave.
+    fn is_sequential(&self) -> bool {
+        let tallies = || self.copies.iter().flat_map(|copy| &copy.processes).map(|it| &it.tally);
+        // What is not counted may have run.
+        let may_have_run = |&place: &usize| {
+            let is_counted = self.whole.skeleton().sources[place].counters.is_some();
+            !is_counted || tallies().any(|tally| tally.ran(place))
+        };
+        self.handlers.as_ref().is_some_and(|handlers| !handlers.iter().any(may_have_run))
     }
 
     /// Adds a copy: the layouts of its modules, with their identifiers, in the
@@ -102,21 +145,27 @@ impl<'a> CopyDecoder<'a> {
         Ok(self.copies.len() - 1)
     }
 
-    /// Adds what the next process of a copy counted. `incomplete` says why some
-    /// of it may be missing, if it may.
+    /// Adds what the next process of a copy counted, which began so and was forked by the
+    /// one with this number before it. `incomplete` says why some of it may be missing, if
+    /// it may.
     ///
     /// # Panics
     /// If there is no such copy.
     pub fn add_process(
         &mut self,
         copy: usize,
+        forked_by: Option<usize>,
         files: &[Counters<'_>],
+        origin: Origin,
         incomplete: Option<String>,
     ) -> Result<(), Error> {
         let counts = &self.copies[copy];
         let mut tally = self.whole.new_tally();
+        tally.origin = origin;
+        let mut entered = Vec::new();
         for file in files {
             let module = self.whole.module_of(&counts.modules, file)?;
+            entered.push((module, order_in(file.area)?));
             for (number, counted) in counts.functions.iter().enumerate() {
                 let Some(counted) = counted.as_ref().filter(|it| it.module == module) else {
                     continue;
@@ -131,26 +180,67 @@ impl<'a> CopyDecoder<'a> {
                 counters.add_to(&mut tally, number, &self.whole.name(number), path)?;
             }
         }
-        self.copies[copy].processes.push((tally, incomplete));
+        let entries = ProcessEntries { forked_by, entered };
+        self.copies[copy].processes.push(ProcessCounts { tally, incomplete, entries });
         Ok(())
     }
 
     /// The profile.
-    pub fn finish(mut self) -> Result<Profile, Error> {
+    ///
+    /// Where something ran that the model of the program holds impossible, counts that do
+    /// not fit are no sign that the copies did not run alike.
+    pub fn finish(self) -> Result<(Profile, Entries), Error> {
+        self.check_processes()?;
+        let impossible = self.impossible();
+        self.merge().map_err(|error| match (error, impossible) {
+            (Error::Diverged { .. }, Some(what)) => Error::Impossible { what },
+            (error, _) => error,
+        })
+    }
+
+    /// What ran in some copy although nothing is known to call it.
+    fn impossible(&self) -> Option<String> {
+        let tallies = self.copies.iter().flat_map(|copy| &copy.processes);
+        self.whole.impossible(|number| tallies.clone().any(|it| it.tally.ran(number)))
+    }
+
+    /// Copies that run alike have as many processes.
+    fn check_processes(&self) -> Result<(), Error> {
         let numbers: Vec<usize> = self.copies.iter().map(|copy| copy.processes.len()).collect();
-        let processes = numbers.first().copied().unwrap_or(0);
-        if let Some(other) = numbers.iter().position(|&it| it != processes) {
-            let what = format!(
-                "copy 1 had {processes} processes, copy {} had {}",
-                other + 1,
-                numbers[other]
-            );
-            return Err(Error::Diverged { what });
+        let Some(other) = numbers.iter().position(|&it| it != numbers[0]) else { return Ok(()) };
+        let what = format!(
+            "copy 1 had {} processes, copy {} had {}",
+            numbers[0],
+            other + 1,
+            numbers[other]
+        );
+        Err(Error::Diverged { what })
+    }
+
+    /// Compares the orders of entries, and puts the processes of all copies into the same
+    /// order, if they entered functions in the same way.
+    fn match_processes(&mut self) -> Entries {
+        let of = |copy: &CopyCounts| copy.processes.iter().map(|it| it.entries.clone()).collect();
+        let runs: Vec<Vec<ProcessEntries>> = self.copies.iter().map(of).collect();
+        let entries = Entries::of(&runs);
+        if let Entries::Alike(orders) = &entries {
+            for (copy, order) in self.copies.iter_mut().zip(orders) {
+                let mut waiting: Vec<Option<ProcessCounts>> =
+                    std::mem::take(&mut copy.processes).into_iter().map(Some).collect();
+                copy.processes = order.iter().filter_map(|&it| waiting[it].take()).collect();
+            }
         }
+        entries
+    }
+
+    fn merge(mut self) -> Result<(Profile, Entries), Error> {
+        let processes = self.copies.first().map_or(0, |copy| copy.processes.len());
+        let entries = self.match_processes();
+        let is_sequential = self.is_sequential();
         for process in 0..processes {
             let tally = self.merge_process(process)?;
-            let mut reasons: Vec<String> =
-                self.copies.iter().filter_map(|it| it.processes[process].1.clone()).collect();
+            let all = self.copies.iter().map(|it| &it.processes[process]);
+            let mut reasons: Vec<String> = all.filter_map(|it| it.incomplete.clone()).collect();
             let last = reasons.pop();
             self.whole.add_tally(tally, last)?;
             self.whole.add_reasons(reasons);
@@ -159,12 +249,26 @@ impl<'a> CopyDecoder<'a> {
         if let Some(calls) = self.calls.filter(|_| processes == 1) {
             calls.check(&profile)?;
         }
-        Ok(profile)
+        // Where something is missing, two threads may have shared counters.
+        let is_whole = profile.incomplete.is_empty();
+        match entries {
+            Entries::Differ { run } if is_sequential && is_whole => {
+                let what = format!(
+                    "copies 1 and {} did not enter functions in the same order, or not as often",
+                    run + 1
+                );
+                Err(Error::Diverged { what })
+            }
+            _ => Ok((profile, entries)),
+        }
     }
 
     /// What a variant that counts everything would have counted in a process.
     fn merge_process(&self, process: usize) -> Result<Tally, Error> {
         let mut merged = self.whole.new_tally();
+        if let Some(first) = self.copies.first() {
+            merged.origin = first.processes[process].tally.origin;
+        }
         for number in 0..merged.paths.len() {
             // The copies that count something of the function, by number.
             let counting: Vec<(usize, &Counted, &Tally)> = self
@@ -172,7 +276,7 @@ impl<'a> CopyDecoder<'a> {
                 .iter()
                 .enumerate()
                 .filter_map(|(copy, it)| {
-                    Some((copy, it.functions[number].as_ref()?, &it.processes[process].0))
+                    Some((copy, it.functions[number].as_ref()?, &it.processes[process].tally))
                 })
                 .collect();
             for (_, _, tally) in &counting {
@@ -226,4 +330,11 @@ impl<'a> CopyDecoder<'a> {
         }
         Ok(known.map_or(0, |(_, count)| count))
     }
+}
+
+/// The number that says in which order functions were entered, of an area.
+fn order_in(area: &[u8]) -> Result<u64, Error> {
+    let found = area.get(ORDER_OFFSET as usize..).and_then(|it| it.first_chunk());
+    let missing = || Error::Corrupt { what: "an area has no order of entries".to_owned() };
+    found.map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(missing)
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use backtrail_graph::{Index, PathDag};
-use backtrail_ir::program::{Program, Resolution};
+use backtrail_ir::program::{Program, Resolution, Surroundings};
 use backtrail_ir::{Block, Callee, Func, SymbolKind, Unit, Value};
 
 use crate::frequency::GUESSED_ENTRIES;
@@ -51,19 +51,21 @@ pub struct CountedFunction<'a> {
 
 impl<'a> ProgramPaths<'a> {
     /// The functions of `modules` that `choice` asks for.
-    pub fn new(modules: &[ModuleUnits<'a>], choice: &Choice<'_>) -> Self {
+    pub fn new(modules: &[(ModuleUnits<'a>, &Surroundings)], choice: &Choice<'_>) -> Self {
         let mut functions = Vec::new();
         let mut places = BTreeMap::new();
         let mut calls = CallSites::default();
         let programs: Vec<Program<'_>> = modules
             .iter()
-            .map(|units| Program::of_units(units.iter().map(|(_, unit)| *unit)))
+            .map(|(units, surroundings)| {
+                Program::linked([(units.iter().map(|(_, unit)| *unit).collect(), *surroundings)])
+            })
             .collect();
         for (module, program) in programs.iter().enumerate() {
             calls.add(module, program);
         }
         calls.join(&programs);
-        for (module, (units, program)) in modules.iter().zip(&programs).enumerate() {
+        for (module, ((units, _), program)) in modules.iter().zip(&programs).enumerate() {
             let objects = program.units().map(|(object, _)| object);
             for (object, &(unit_id, unit)) in objects.zip(units) {
                 for (function, paths) in UnitPaths::new(unit_id, unit, choice).functions {
@@ -161,6 +163,13 @@ impl CallSites {
     /// Adds the calls of a module.
     fn add(&mut self, module: usize, program: &Program<'_>) {
         let direct = &mut self.direct;
+        for (object, unit) in program.units() {
+            // What other code calls has callers of which no more is known.
+            let is_named = |it: &Func| program.by_name(object, *it).is_any();
+            for function in unit.functions.indices().filter(is_named) {
+                self.sites.insert((module, object.position(), function), SEVERAL);
+            }
+        }
         for (object, unit) in program.units() {
             let mut add = |symbol, sites: u32| match program.resolve(object, symbol) {
                 Resolution::Function(object, function) => {

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::text::{self, written};
 use super::{Autopsy, Conclusion, Frame, json};
-use crate::name::compact;
-use crate::terminal::{Style, counted, harmless, short_path};
+use crate::name::Names;
+use crate::terminal::{Detail, counted, short_path};
+use backtrail_foreign::text::shown;
 
 /// What some cores have in common.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +34,8 @@ pub struct Common {
 pub struct CommonFrame {
     /// The function, as people write it.
     pub function: String,
+    /// Its linkage name.
+    pub linkage_name: String,
     /// The file, if it is the same.
     pub file: Option<String>,
     /// The line, if it is the same.
@@ -51,14 +54,17 @@ impl Common {
         let mut frames = Vec::new();
         for place in 0..shortest {
             let at: Vec<&Frame> = stacks.iter().map(|frames| &frames[place]).collect();
-            let Some(function) = &at[0].demangled else { break };
-            if at.iter().any(|frame| frame.demangled.as_ref() != Some(function)) {
+            let (Some(function), Some(linkage_name)) = (&at[0].demangled, &at[0].function) else {
+                break;
+            };
+            if at.iter().any(|frame| frame.function.as_ref() != Some(linkage_name)) {
                 break;
             }
             let same_file = at.iter().all(|frame| frame.file == at[0].file);
             let same_line = same_file && at.iter().all(|frame| frame.line == at[0].line);
             frames.push(CommonFrame {
                 function: function.clone(),
+                linkage_name: linkage_name.clone(),
                 file: at[0].file.clone().filter(|_| same_file),
                 line: at[0].line.filter(|_| same_line),
             });
@@ -75,11 +81,14 @@ impl Common {
     }
 
     /// As text.
-    pub fn text(&self, style: Style) -> String {
+    pub fn text(&self, options: &text::Options) -> String {
+        let style = options.style;
+        let frames = self.frames.iter().map(|it| (&*it.linkage_name, &*it.function));
+        let names = Names::new(frames, options.detail);
         let mut out = String::new();
         let what = self.program.as_deref().unwrap_or("different programs");
         let cores = counted(self.cores.len() as u64, "core");
-        let title = format!("What {cores} of {} have in common", harmless(what));
+        let title = format!("What {cores} of {} have in common", shown(what));
         out += &format!("{}\n", style.bold(&title));
         let mut row = |what: &str, text: &str| out += &format!("  {what:<10} {text}\n");
         row("signal", self.signal.as_deref().unwrap_or("different ones"));
@@ -95,14 +104,14 @@ impl Common {
                 (Some(file), None) => format!("{}, at different lines", short_path(file)),
                 _ => String::new(),
             };
-            let name = harmless(&compact(&frame.function));
-            row("frame", format!("{name}  {}", harmless(&place)).trim_end());
+            let name = shown(&names.of(&frame.linkage_name, &frame.function));
+            row("frame", format!("{name}  {}", shown(&place)).trim_end());
         }
         if !self.path.is_empty() {
-            row("came by", &style.decision(&harmless(&self.path.join(" "))));
+            row("came by", &style.decision(&shown(&self.path.join(" "))));
         }
         if let Some(found) = &self.conclusion {
-            out += &text::render_conclusion(found, style, "What can have run in all of them");
+            out += &text::render_conclusion(found, options, "What can have run in all of them");
         }
         out
     }
@@ -112,6 +121,7 @@ impl Common {
         #[derive(Serialize)]
         struct Row<'a> {
             function: &'a str,
+            linkage_name: &'a str,
             file: Option<&'a str>,
             line: Option<u32>,
         }
@@ -138,6 +148,7 @@ impl Common {
                 .iter()
                 .map(|frame| Row {
                     function: &frame.function,
+                    linkage_name: &frame.linkage_name,
                     file: frame.file.as_deref(),
                     line: frame.line,
                 })
@@ -172,7 +183,7 @@ fn common_path(stacks: &[&[Frame]]) -> Vec<String> {
             (0..older.times.min(20)).for_each(|_| steps.extend(older.steps.iter().cloned()));
         }
         steps.extend(way.path.iter().cloned());
-        ways.push(written(&steps, frame.file.as_deref().unwrap_or_default()));
+        ways.push(written(&steps, frame.file.as_deref().unwrap_or_default(), Detail::Full));
     }
     let Some((first, others)) = ways.split_first() else { return Vec::new() };
     let same = |count: &usize| {

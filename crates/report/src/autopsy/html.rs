@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::{Autopsy, Conclusion, Frame, LineState, Step, text};
 use crate::html::{escape, escape_json};
-use crate::name::compact;
-use crate::terminal::{Style, number, short_path};
+use crate::name::Names;
+use crate::terminal::{Detail, Extent, Style, counted, number, short_path};
 
 const CSS: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
@@ -34,7 +34,11 @@ const OTHER_LINES: usize = 40_000;
 const TIMES: u64 = 20;
 
 /// The whole page. `source` gives the lines of a file, if it is found.
-pub fn render(autopsy: &Autopsy, source: &mut dyn FnMut(&str) -> Option<Vec<String>>) -> String {
+pub fn render(
+    autopsy: &Autopsy,
+    detail: Detail,
+    source: &mut dyn FnMut(&str) -> Option<Vec<String>>,
+) -> String {
     let title = escape(&autopsy.program);
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -55,14 +59,16 @@ pub fn render(autopsy: &Autopsy, source: &mut dyn FnMut(&str) -> Option<Vec<Stri
          <span class=\"key impossible\">cannot have run</span>\
          <span>← → or k j: line by line · ↑ ↓: frames · Home, End: oldest, newest</span></div>\n\
          </section>\n</main>\n",
-        plain(autopsy)
+        plain(autopsy, detail)
     );
-    let mut page = Page { numbers: BTreeMap::new(), names: Vec::new() };
+    let names = text::names(autopsy, detail);
+    let mut page = Page { detail, functions: names, numbers: BTreeMap::new(), names: Vec::new() };
     let threads: Vec<Value> = autopsy
         .threads
         .iter()
         .map(|thread| {
-            let frames: Vec<Value> = thread.frames.iter().map(|frame| page.frame(frame)).collect();
+            let told = text::told_frames(&thread.frames, detail);
+            let frames: Vec<Value> = told.into_iter().map(|frame| page.frame(frame)).collect();
             json!({ "id": thread.id, "crashed": thread.crashed, "frames": frames })
         })
         .collect();
@@ -78,8 +84,9 @@ pub fn render(autopsy: &Autopsy, source: &mut dyn FnMut(&str) -> Option<Vec<Stri
 }
 
 /// The text of the terminal, line by line.
-fn plain(autopsy: &Autopsy) -> String {
-    let text = text::render(autopsy, Style::PLAIN);
+fn plain(autopsy: &Autopsy, detail: Detail) -> String {
+    let options = text::Options { detail, extent: Extent::All, style: Style::PLAIN };
+    let text = text::render(autopsy, &options);
     text.lines().map(escape).collect::<Vec<_>>().join("\n")
 }
 
@@ -106,18 +113,21 @@ fn head(autopsy: &Autopsy, out: &mut String) {
 fn summary(found: &Conclusion) -> String {
     let lines = found.all_lines.saturating_sub(found.impossible_lines.len() as u64);
     format!(
-        "can have run: {} of {} functions, {} of {} lines, {} of {} edges ({} by the stack alone)",
+        "can have run: {} of {}, {} of {}, {} of {} ({} by the stack alone)",
         number(found.functions.now),
-        number(found.functions.total),
+        counted(found.functions.total, "function"),
         number(lines),
-        number(found.all_lines),
+        counted(found.all_lines, "line"),
         number(found.edges.now),
-        number(found.edges.total),
+        counted(found.edges.total, "edge"),
         number(found.edges.stack_only),
     )
 }
 
 struct Page {
+    detail: Detail,
+    /// How functions are called.
+    functions: Names,
     /// Files by name, as numbers.
     numbers: BTreeMap<String, usize>,
     /// Names of files, and the lines of them that frames came by.
@@ -135,11 +145,7 @@ impl Page {
     }
 
     fn frame(&mut self, frame: &Frame) -> Value {
-        let name = match &frame.demangled {
-            _ if frame.signal => "<signal handler called>".to_owned(),
-            Some(name) => compact(name),
-            None => format!("{:#x}", frame.address),
-        };
+        let name = text::name(frame, &self.functions);
         let mut steps: Vec<Value> = Vec::new();
         let mut known = "exact";
         if let Some(way) = &frame.way {
@@ -181,9 +187,12 @@ impl Page {
     /// paths ago.
     fn steps(&mut self, path: &[Step], age: usize, out: &mut Vec<Value>) {
         for step in path {
-            for (place, (file, line)) in step.lines.iter().enumerate() {
-                let file = self.file(file, *line);
-                let decision = step.decision.filter(|_| place + 1 == step.lines.len());
+            let mut lines: Vec<(&str, u32)> =
+                step.lines.iter().map(|line| line.told(self.detail)).collect();
+            lines.dedup();
+            for (place, &(file, line)) in lines.iter().enumerate() {
+                let file = self.file(file, line);
+                let decision = step.decision.filter(|_| place + 1 == lines.len());
                 out.push(json!([file, line, step.block, decision, age]));
             }
         }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Autopsy, Conclusion, Counted, Frame, FunctionCode, Older, Step, Thread, Way};
+use crate::terminal::Detail;
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -17,7 +18,8 @@ pub struct Document<'a> {
     fault_address: Option<String>,
     remarks: &'a [String],
     threads: Vec<ThreadRow<'a>>,
-    /// What cannot have run: not known of a program that records nothing.
+    /// What cannot have run: not known of a program that records nothing, or whose records
+    /// contradict the model of it.
     impossible: Option<ImpossibleRow<'a>>,
     /// How much that leaves.
     active: Option<ActiveRow>,
@@ -38,7 +40,10 @@ struct CodeRow<'a> {
 
 #[derive(Debug, Serialize)]
 pub(super) struct ImpossibleRow<'a> {
-    functions: &'a [String],
+    /// As people write them, of which several functions can have one.
+    functions: Vec<&'a str>,
+    /// Of each of these, in this order.
+    linkage_names: Vec<&'a str>,
     lines: Vec<String>,
 }
 
@@ -99,6 +104,8 @@ struct FrameRow<'a> {
     /// What the function recorded.
     scheme: &'a str,
     path: Vec<StepRow<'a>>,
+    /// The user's own lines of it.
+    own_path: Vec<String>,
     older: Vec<OlderRow<'a>>,
     truncated: bool,
     note: Option<&'a str>,
@@ -117,6 +124,7 @@ struct StepRow<'a> {
 #[derive(Debug, Serialize)]
 struct OlderRow<'a> {
     lines: Vec<String>,
+    own_lines: Vec<String>,
     blocks: Vec<&'a str>,
     times: u64,
 }
@@ -170,7 +178,12 @@ fn code_row(code: &FunctionCode) -> CodeRow<'_> {
 
 pub(super) fn impossible_row(found: &Conclusion) -> ImpossibleRow<'_> {
     let lines = found.impossible_lines.iter().map(|(file, line)| format!("{file}:{line}"));
-    ImpossibleRow { functions: &found.impossible_functions, lines: lines.collect() }
+    let functions = found.impossible_functions();
+    ImpossibleRow {
+        functions: functions.iter().map(|it| &*it.demangled).collect(),
+        linkage_names: functions.iter().map(|it| &*it.function).collect(),
+        lines: lines.collect(),
+    }
 }
 
 pub(super) fn active_row(found: &Conclusion) -> ActiveRow {
@@ -216,6 +229,7 @@ fn frame_row(frame: &Frame) -> FrameRow<'_> {
         remark: frame.remark.as_deref(),
         scheme: frame.way.as_ref().map_or("none", |way| &way.scheme),
         path: frame.way.as_ref().map_or_else(Vec::new, path_rows),
+        own_path: frame.way.as_ref().map_or_else(Vec::new, |way| own_lines(&way.path)),
         older: frame.way.iter().flat_map(|way| &way.older).map(older_row).collect(),
         truncated: frame.way.as_ref().is_some_and(|way| way.truncated),
         note: frame.way.as_ref().and_then(|way| way.note.as_deref()),
@@ -223,15 +237,27 @@ fn frame_row(frame: &Frame) -> FrameRow<'_> {
     }
 }
 
-fn lines(step: &Step) -> impl Iterator<Item = String> {
-    step.lines.iter().map(|(file, line)| format!("{file}:{line}"))
+fn lines(step: &Step) -> Vec<String> {
+    let mut lines: Vec<String> =
+        step.lines.iter().map(|it| format!("{}:{}", it.file, it.line)).collect();
+    lines.dedup();
+    lines
+}
+
+/// The user's own lines of a path; library code is told by those it was inlined into.
+fn own_lines(steps: &[Step]) -> Vec<String> {
+    let own = steps.iter().flat_map(|step| &step.lines).filter(|line| line.own);
+    let told = own.map(|line| line.told(Detail::Short));
+    let mut lines: Vec<String> = told.map(|(file, line)| format!("{file}:{line}")).collect();
+    lines.dedup();
+    lines
 }
 
 /// A row for each line; a block without lines has one.
 fn path_rows(way: &Way) -> Vec<StepRow<'_>> {
     let mut rows = Vec::new();
     for step in &way.path {
-        let mut lines: Vec<Option<String>> = lines(step).map(Some).collect();
+        let mut lines: Vec<Option<String>> = lines(step).into_iter().map(Some).collect();
         if lines.is_empty() {
             lines.push(None);
         }
@@ -249,6 +275,7 @@ fn path_rows(way: &Way) -> Vec<StepRow<'_>> {
 fn older_row(older: &Older) -> OlderRow<'_> {
     OlderRow {
         lines: older.steps.iter().flat_map(lines).collect(),
+        own_lines: own_lines(&older.steps),
         blocks: older.steps.iter().map(|step| &*step.block).collect(),
         times: older.times,
     }

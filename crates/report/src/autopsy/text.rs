@@ -1,10 +1,16 @@
 //! An autopsy on a terminal.
 
+mod conclusion;
+
 use std::fmt::Write as _;
 
-use super::{Autopsy, Conclusion, Counted, FoundBy, Frame, Gap, Step, Thread, Way};
-use crate::name::compact;
-use crate::terminal::{Style, counted, file_name, harmless, number, short_path, shorten};
+use super::{Autopsy, Conclusion, FoundBy, Frame, Gap, Step, Thread, Way};
+use crate::name::{Names, compact};
+use crate::terminal::{
+    self, Detail, Extent, Style, counted, file_name, number, padded, short_path, shorten,
+    shorten_middle, width,
+};
+use backtrail_foreign::text::{self, shown};
 
 /// Names are lined up as far as this.
 const WIDEST_NAME: usize = 44;
@@ -13,11 +19,23 @@ const SHOWN: usize = 2;
 /// The longest cycle of frames that is folded.
 const LONGEST_CYCLE: usize = 8;
 
+/// What is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How much of each name and path.
+    pub detail: Detail,
+    /// How much of each list.
+    pub extent: Extent,
+    /// How it looks.
+    pub style: Style,
+}
+
 /// The whole text.
-pub fn render(autopsy: &Autopsy, style: Style) -> String {
+pub fn render(autopsy: &Autopsy, options: &Options) -> String {
     let last = autopsy.threads.iter().filter_map(|thread| thread.frames.last());
     let widest = last.map(|frame| frame.number.to_string().len()).max().unwrap_or(1);
-    let mut text = Text { style, digits: widest, out: String::new() };
+    let mut text = Text::new(options, names(autopsy, options.detail), widest);
+    let style = options.style;
     text.head(autopsy);
     for thread in &autopsy.threads {
         text.thread(thread);
@@ -33,13 +51,44 @@ pub fn render(autopsy: &Autopsy, style: Style) -> String {
 }
 
 /// What can have run, under this title.
-pub(super) fn render_conclusion(found: &Conclusion, style: Style, title: &str) -> String {
-    let mut text = Text { style, digits: 1, out: String::new() };
+pub(super) fn render_conclusion(found: &Conclusion, options: &Options, title: &str) -> String {
+    let mut text = Text::new(options, Names::new([], options.detail), 1);
     text.conclusion(found, title);
     text.out
 }
 
+/// How the functions on stacks are called.
+pub(super) fn names(autopsy: &Autopsy, detail: Detail) -> Names {
+    let frames = autopsy.threads.iter().flat_map(|thread| &thread.frames);
+    Names::new(
+        frames.filter_map(|it| Some((it.function.as_deref()?, it.demangled.as_deref()?))),
+        detail,
+    )
+}
+
+/// Whether each frame is told: those of libraries that were inlined into the user's own
+/// code are folded, unless all are wanted.
+fn is_told(frames: &[Frame], detail: Detail) -> Vec<bool> {
+    let mut told = vec![true; frames.len()];
+    // Whether a frame of the user's own is to come of those that are one in the machine.
+    let mut own = false;
+    for (place, frame) in frames.iter().enumerate().rev() {
+        own = frame.own || (frame.inlined && own);
+        told[place] = frame.own || !frame.inlined || !own || detail == Detail::Full;
+    }
+    told
+}
+
+/// The frames that are told.
+pub(super) fn told_frames(frames: &[Frame], detail: Detail) -> Vec<&Frame> {
+    let told = is_told(frames, detail);
+    frames.iter().zip(told).filter(|(_, told)| *told).map(|(frame, _)| frame).collect()
+}
+
 struct Text {
+    detail: Detail,
+    extent: Extent,
+    names: Names,
     style: Style,
     /// How many digits the highest number of a frame has.
     digits: usize,
@@ -47,6 +96,11 @@ struct Text {
 }
 
 impl Text {
+    fn new(options: &Options, names: Names, digits: usize) -> Self {
+        let Options { detail, extent, style } = *options;
+        Self { detail, extent, names, style, digits, out: String::new() }
+    }
+
     fn line(&mut self, line: &str) {
         self.out.push_str(line.trim_end());
         self.out.push('\n');
@@ -59,7 +113,7 @@ impl Text {
     }
 
     fn head(&mut self, autopsy: &Autopsy) {
-        let mut title = self.style.bold(&harmless(&autopsy.program));
+        let mut title = self.style.bold(&shown(&autopsy.program));
         match &autopsy.signal {
             Some(signal) => write!(title, "  {signal}").unwrap_or_default(),
             None => title.push_str("  no signal: it was running"),
@@ -68,17 +122,17 @@ impl Text {
             let _ = write!(title, " at {address:#x}");
         }
         if let Some(reason) = &autopsy.reason {
-            let _ = write!(title, ": {}", harmless(reason));
+            let _ = write!(title, ": {}", shown(reason));
         }
         self.line(&title);
         let build = if autopsy.build_id.is_empty() { "not known" } else { &autopsy.build_id };
-        self.line(&format!("  of        {}", harmless(&autopsy.core)));
-        self.line(&format!("  build id  {}", harmless(build)));
+        self.line(&format!("  of        {}", shown(&autopsy.core)));
+        self.line(&format!("  build id  {}", shown(build)));
         if !autopsy.command.is_empty() {
-            self.line(&format!("  command   {}", harmless(&autopsy.command)));
+            self.line(&format!("  command   {}", shown(&autopsy.command)));
         }
         for remark in &autopsy.remarks {
-            self.line(&format!("  {}", self.style.warning(&harmless(remark))));
+            self.line(&format!("  {}", self.style.warning(&shown(remark))));
         }
     }
 
@@ -86,7 +140,8 @@ impl Text {
         self.line("");
         let crashed = if thread.crashed { ", which crashed" } else { "" };
         self.line(&self.style.bold(&format!("Thread {}{crashed}", thread.id)));
-        let widest = thread.frames.iter().map(|frame| name(frame).chars().count()).max();
+        let told = told_frames(&thread.frames, self.detail);
+        let widest = told.iter().map(|frame| width(&name(frame, &self.names))).max();
         let widest = widest.unwrap_or(0).min(WIDEST_NAME);
         let split = thread.gap.map_or(thread.frames.len(), |gap| gap.behind);
         let (newest, oldest) = thread.frames.split_at(split.min(thread.frames.len()));
@@ -96,7 +151,7 @@ impl Text {
         }
         self.frames(oldest, widest, thread.crashed);
         if let Some(lost) = &thread.lost {
-            self.below(&self.style.warning(&format!("no further: {}", harmless(lost))));
+            self.below(&self.style.warning(&format!("no further: {}", shown(lost))));
         }
     }
 
@@ -112,19 +167,27 @@ impl Text {
 
     /// Frames, those that repeat folded.
     fn frames(&mut self, frames: &[Frame], widest: usize, sources: bool) {
+        let told = is_told(frames, self.detail);
         let mut at = 0;
         while at < frames.len() {
+            if let Some(folded) = told[at..].iter().position(|told| *told).filter(|it| *it > 0) {
+                self.folded(&frames[at..at + folded]);
+                at += folded;
+                continue;
+            }
             let (cycle, times) = repetition(&frames[at..]);
             if times > SHOWN + 1 {
-                for frame in &frames[at..at + cycle * SHOWN] {
-                    self.frame(frame, widest, sources);
+                for place in at..at + cycle * SHOWN {
+                    if told[place] {
+                        self.frame(&frames[place], widest, sources);
+                    }
                 }
                 let left = (cycle * (times - SHOWN)) as u64;
                 let what = if cycle == 1 {
                     format!("{} more of the same", counted(left, "frame"))
                 } else {
-                    let again = number((times - SHOWN) as u64);
-                    format!("the {cycle} above, {again} times more")
+                    let again = counted((times - SHOWN) as u64, "time");
+                    format!("the {cycle} above, {again} more")
                 };
                 self.below(&format!("… {what} …"));
                 at += cycle * times;
@@ -135,11 +198,26 @@ impl Text {
         }
     }
 
+    /// Frames of libraries that are told by the one they were inlined into.
+    fn folded(&mut self, frames: &[Frame]) {
+        let count = counted(frames.len() as u64, "inlined function");
+        let libraries = format!("… {count} of libraries (--full) …");
+        self.below(&self.style.dim(&libraries));
+    }
+
     fn frame(&mut self, frame: &Frame, widest: usize, sources: bool) {
-        let name = shorten(&name(frame), self.style.width.max(WIDEST_NAME));
-        let padding = " ".repeat(widest.saturating_sub(name.chars().count()));
+        let place = place(frame);
+        let name = name(frame, &self.names);
+        let name = match self.detail {
+            Detail::Short => {
+                let room = self.style.room(self.digits + 7 + width(&place), WIDEST_NAME);
+                shorten_middle(&name, room)
+            }
+            Detail::Full => name,
+        };
+        let padding = padded("", widest.saturating_sub(width(&name)));
         let number = format!("#{:<width$}", frame.number, width = self.digits);
-        let mut line = format!("  {number}  {}{padding}  {}", self.style.bold(&name), place(frame));
+        let mut line = format!("  {number}  {}{padding}  {place}", self.style.bold(&name));
         let mut labels = Vec::new();
         if frame.inlined {
             labels.push("inlined");
@@ -155,93 +233,84 @@ impl Text {
         }
         self.line(&line);
         if let Some(source) = frame.source.as_ref().filter(|_| sources) {
-            let source = shorten(&harmless(source.trim()), self.style.width.saturating_sub(9));
+            let source = shorten(&text::source(source), self.style.room(9, 20));
             self.below(&self.style.dim(&source));
         }
         if let Some(remark) = &frame.remark {
-            self.below(&self.style.warning(&harmless(remark)));
+            self.below(&self.style.warning(&shown(remark)));
         }
         if let Some(way) = &frame.way {
             self.way(way, frame);
         }
-        if !frame.never.is_empty() {
-            let room = self.style.width.saturating_sub(self.digits + 5 + 12).max(20);
-            let never = never_words(&frame.never, frame.file.as_deref().unwrap_or_default());
-            let never = first_words(&never, room);
-            self.below(&format!("never      {}", self.style.dim(&harmless(&never))));
+        let never = match self.detail {
+            Detail::Short => &frame.never_told,
+            Detail::Full => &frame.never,
+        };
+        if !never.is_empty() {
+            let room = self.style.page().saturating_sub(self.digits + 5 + 12).max(20);
+            let never = never_words(never, frame.file.as_deref().unwrap_or_default());
+            for (place, row) in self.words(&never, room).iter().enumerate() {
+                let label = if place == 0 { "never" } else { "" };
+                self.below(&format!("{label:<10} {}", self.style.dim(&shown(row))));
+            }
         }
     }
 
-    /// What can have run of the whole program.
-    fn conclusion(&mut self, found: &Conclusion, title: &str) {
-        self.line("");
-        self.line(&self.style.bold(title));
-        let mut row = |what: &str, now: u64, total: u64, stack_only: Option<u64>| {
-            let (now, total) = (number(now), number(total));
-            let by_stack = stack_only.map_or_else(String::new, |it| {
-                format!("  {}", self.style.dim(&format!("({} by the stack alone)", number(it))))
-            });
-            let line = format!("  {what:<10} {now:>9} of {total:>9}{by_stack}");
-            self.out.push_str(line.trim_end());
-            self.out.push('\n');
-        };
-        let all = |it: Counted| (it.now, it.total, Some(it.stack_only));
-        for (what, counted) in
-            [("functions", found.functions), ("blocks", found.nodes), ("edges", found.edges)]
-        {
-            let (now, total, stack_only) = all(counted);
-            row(what, now, total, stack_only);
-        }
-        let lines = found.all_lines - found.impossible_lines.len() as u64;
-        row("lines", lines, found.all_lines, None);
-        let names: Vec<String> =
-            found.impossible_functions.iter().map(|name| harmless(&compact(name))).collect();
-        if !names.is_empty() {
-            let room = self.style.width.saturating_sub(19).max(40);
-            self.line(&format!("  did not run  {}", first_words(&names, room)));
+    /// Words in rows; on a screen in one, unless all are wanted.
+    fn words(&self, words: &[String], room: usize) -> Vec<String> {
+        match (self.style.screen, self.extent) {
+            (Some(_), Extent::Screenful) => vec![first_words(words, room)],
+            _ => terminal::rows(words, " ", room),
         }
     }
 
     /// The way a frame came: the path in progress, then those before it.
     fn way(&mut self, way: &Way, frame: &Frame) {
-        let room = self.style.width.saturating_sub(self.digits + 5 + 12).max(20);
+        let room = match self.detail {
+            Detail::Short => self.style.page().saturating_sub(self.digits + 5 + 12).max(20),
+            Detail::Full => usize::MAX,
+        };
         let here = frame.file.as_deref().unwrap_or_default();
         let label = if way.known == "exact" { "" } else { " (inferred)" };
         if !way.path.is_empty() {
-            let steps = last_words(&written(&way.path, here), room);
-            self.below(&format!("came by    {}{label}", self.style.decision(&harmless(&steps))));
+            let steps = last_words(&written(&way.path, here, self.detail), room);
+            self.below(&format!("came by    {}{label}", self.style.decision(&shown(&steps))));
         }
-        for older in way.older.iter().take(OLDER) {
+        let listed = match (self.style.screen, self.extent) {
+            (Some(_), Extent::Screenful) => OLDER.min(way.older.len()),
+            _ => way.older.len(),
+        };
+        for older in &way.older[..listed] {
             let times = match older.times {
                 1 => String::new(),
-                times => format!("  {} times", number(times)),
+                times => format!("  {}", counted(times, "time")),
             };
-            let steps = last_words(&written(&older.steps, here), room);
-            self.below(&format!("  before   {}{times}", harmless(&steps)));
+            let steps = last_words(&written(&older.steps, here, self.detail), room);
+            self.below(&format!("  before   {}{times}", shown(&steps)));
         }
-        let more = way.older.len().saturating_sub(OLDER);
+        let more = way.older.len() - listed;
         if more > 0 {
             self.below(
-                &self.style.dim(&format!("  before   {} more (--json)", number(more as u64))),
+                &self.style.dim(&format!("  before   {} more (--all)", number(more as u64))),
             );
         } else if way.truncated {
             self.below(&self.style.dim("  before   there was more, of which nothing is left"));
         }
         if let Some(note) = &way.note {
-            self.below(&self.style.warning(&harmless(note)));
+            self.below(&self.style.warning(&shown(note)));
         }
     }
 }
 
-/// Older paths that are shown.
+/// Older paths that are shown on a screen, unless all are wanted.
 const OLDER: usize = 6;
 
 /// The lines of a path; those of another file than `here` with its name. What
 /// was decided follows the line: `T` or `F`.
-pub(super) fn written(steps: &[Step], here: &str) -> Vec<String> {
+pub(super) fn written(steps: &[Step], here: &str, detail: Detail) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for step in steps {
-        for (file, line) in &step.lines {
+        for (file, line) in step.lines.iter().map(|line| line.told(detail)) {
             let word = if same_file(file, here) {
                 line.to_string()
             } else {
@@ -265,10 +334,10 @@ fn same_file(file: &str, here: &str) -> bool {
 /// As many of the last words as there is room for.
 fn last_words(words: &[String], room: usize) -> String {
     let mut kept = 0;
-    let mut width = 0;
+    let mut taken = 0;
     for word in words.iter().rev() {
-        width += word.chars().count() + 1;
-        if width > room {
+        taken += width(word) + 1;
+        if taken > room {
             break;
         }
         kept += 1;
@@ -279,16 +348,16 @@ fn last_words(words: &[String], room: usize) -> String {
 
 /// As many of the first words as there is room for, and how many more there are.
 fn first_words(words: &[String], room: usize) -> String {
-    let mut width = 0;
+    let mut taken = 0;
     let fits = |word: &&String| {
-        width += word.chars().count() + 1;
-        width <= room
+        taken += width(word) + 1;
+        taken <= room
     };
     let kept = words.iter().take_while(fits).count().max(1).min(words.len());
     let shown = words[..kept].join(" ");
     match words.len() - kept {
         0 => shown,
-        more => format!("{shown} … {} more (--json)", number(more as u64)),
+        more => format!("{shown} … {} more (--all)", number(more as u64)),
     }
 }
 
@@ -320,19 +389,21 @@ fn never_words(lines: &[(String, u32)], here: &str) -> Vec<String> {
     words
 }
 
-fn name(frame: &Frame) -> String {
-    match &frame.demangled {
+/// How the function of a frame is called.
+pub(super) fn name(frame: &Frame, names: &Names) -> String {
+    match (&frame.function, &frame.demangled) {
         _ if frame.signal => "<signal handler called>".to_owned(),
-        Some(name) => harmless(&compact(name)),
-        None => format!("{:#x}", frame.address),
+        (Some(linkage_name), Some(name)) => shown(&names.of(linkage_name, name)),
+        (None, Some(name)) => shown(&compact(name)),
+        (_, None) => format!("{:#x}", frame.address),
     }
 }
 
 fn place(frame: &Frame) -> String {
     let module = frame.module.as_deref().map(|path| format!("in {}", file_name(path)));
     match (&frame.file, frame.line) {
-        (Some(file), Some(line)) => harmless(&format!("{}:{line}", short_path(file))),
-        _ => harmless(&module.unwrap_or_default()),
+        (Some(file), Some(line)) => shown(&format!("{}:{line}", short_path(file))),
+        _ => shown(&module.unwrap_or_default()),
     }
 }
 
@@ -365,6 +436,9 @@ fn repetition(frames: &[Frame]) -> (usize, usize) {
 mod tests {
     use super::*;
 
+    const PLAIN: Options =
+        Options { detail: Detail::Short, extent: Extent::Screenful, style: Style::PLAIN };
+
     fn frame(number: u64, name: &str) -> Frame {
         Frame {
             number,
@@ -388,7 +462,7 @@ mod tests {
         let gap = Gap { behind: 101, count: 1000, cycle: Some(2) };
         let thread = Thread { id: 7, crashed: true, frames, gap: Some(gap), lost: None };
         let autopsy = Autopsy { threads: vec![thread], ..Autopsy::default() };
-        let text = render(&autopsy, Style::PLAIN);
+        let text = render(&autopsy, &PLAIN);
         let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("#0")).collect();
         assert_eq!(
             lines,
@@ -417,10 +491,10 @@ mod tests {
         let thread = Thread { frames: vec![odd, guessed, resting], ..Thread::default() };
         let thread = Thread { lost: Some("why".to_owned()), ..thread };
         let autopsy = Autopsy { threads: vec![thread], ..Autopsy::default() };
-        let text = render(&autopsy, Style::PLAIN);
+        let text = render(&autopsy, &PLAIN);
         for part in [
             "#0  0x10",
-            "the program jumped\u{fffd} to 0x10",
+            "the program jumped\\u{1b} to 0x10",
             "(found by scan)",
             "(rests on a guess)",
             "no further: why",

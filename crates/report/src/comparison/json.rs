@@ -63,6 +63,7 @@ struct PathRow<'a> {
     counts: Pair<u64>,
     shares_percent: Pair<f64>,
     lines: &'a [String],
+    own_lines: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -122,7 +123,8 @@ fn path_row(path: &PathChange) -> PathRow<'_> {
         ids: path.ids.map(|id| id.map(|id| id.to_string())).into(),
         counts: path.counts.into(),
         shares_percent: path.shares.into(),
-        lines: &path.lines,
+        lines: &path.lines[0],
+        own_lines: &path.lines[1],
     }
 }
 

@@ -14,10 +14,10 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::chain::{self, compute_items};
-use super::{End, Function, Measure, Path, Program, Start, Totals};
+use super::{End, Function, Measure, Path, Program, Ran, Start, Totals};
 use crate::html::{escape, escape_json};
-use crate::name::compact;
-use crate::terminal::{counted, number, percent, short_number, short_path};
+use crate::name::Names;
+use crate::terminal::{Detail, counted, number, percent, short_number, short_path};
 
 /// What is in the page.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,8 @@ pub struct Options {
     pub top: usize,
     /// What paths are sorted by.
     pub measure: Measure,
+    /// How much is shown of each path.
+    pub detail: Detail,
 }
 
 const CSS: &str = include_str!("page/page.css");
@@ -52,13 +54,17 @@ pub fn render(program: &Program, options: &Options, wanted: impl Fn(&Function) -
     functions.sort_by_key(|&f| std::cmp::Reverse(measure(&program.functions[f])));
     let mut paths = program.hottest(options.measure, wanted);
     paths.truncate(options.top);
-    let page = Page { program, options, totals: program.totals(), functions, paths };
+    let shown = functions.iter().map(|&f| &program.functions[f]);
+    let names = shown.map(|function| (&*function.name, &*function.demangled));
+    let names = Names::new(names, Detail::Short);
+    let page = Page { program, options, names, totals: program.totals(), functions, paths };
     page.render()
 }
 
 struct Page<'a> {
     program: &'a Program,
     options: &'a Options,
+    names: Names,
     totals: Totals,
     /// By their numbers in the program, the hottest first.
     functions: Vec<usize>,
@@ -128,17 +134,15 @@ impl Page<'_> {
         let unfinished =
             program.functions.iter().fold(0u64, |sum, f| sum.saturating_add(f.unfinished));
         let inexact = program.functions.iter().filter(|function| !function.edges_exact).count();
+        let has_heirs = program.functions.iter().any(|function| !function.activations_exact);
         let _ = write!(
             out,
-            "<p><b>{}</b> executed in <b>{}</b>, {} · unfinished activations: <b>{}</b> · ",
+            "<p><b>{}</b> executed in <b>{}</b>, {} · unfinished activations: <b>{}{}</b> · ",
             counted(self.totals.weight, "block"),
             counted(self.totals.executions, "path execution"),
-            if program.processes == 1 {
-                "1 process".to_owned()
-            } else {
-                format!("{} processes", number(program.processes))
-            },
+            counted(program.processes, "process"),
             number(unfinished),
+            if has_heirs { " or more" } else { "" },
         );
         if inexact == 0 {
             out.push_str("line counts are exact");
@@ -158,11 +162,21 @@ impl Page<'_> {
                     writeln!(out, "<p><span class=\"warn\">incomplete: {}</span></p>", escape(why));
             }
         }
-        let not_run = program.functions.iter().filter(|function| !function.ran()).count();
+        if let Some(signals) = program.ended_by() {
+            let _ = writeln!(out, "<p>ended by {}</p>", escape(&signals));
+        }
+        program.merged.iter().for_each(|it| out.push_str(&it.html()));
+        let of = |ran: Ran| program.functions.iter().filter(|it| it.ran == ran).count() as u64;
         let all: usize = self.functions.iter().map(|&f| program.functions[f].paths.len()).sum();
         let mut notes = Vec::new();
-        if not_run > 0 {
-            notes.push(format!("{} did not run", counted(not_run as u64, "function")));
+        for (ran, what) in [
+            (Ran::Inlined, "ran only where inlined"),
+            (Ran::No, "did not run"),
+            (Ran::Unknown, "of which it is not known whether it ran"),
+        ] {
+            if let count @ 1.. = of(ran) {
+                notes.push(format!("{} {what}", counted(count, "function")));
+            }
         }
         if all > self.paths.len() {
             let [shown, all] = [self.paths.len(), all].map(|paths| number(paths as u64));
@@ -172,6 +186,10 @@ impl Page<'_> {
             let _ = writeln!(out, "<p>{}</p>", notes.join(" · "));
         }
         out.push_str("</header>\n");
+    }
+
+    fn name(&self, function: &Function) -> String {
+        self.names.of(&function.name, &function.demangled)
     }
 
     fn place(&self, function: &Function) -> String {
@@ -231,7 +249,7 @@ impl Page<'_> {
                  </small></td>{}<td class=\"n\" data-v=\"{}\">{}<small>of {at_least}{}</small></td></tr>",
                 percent(self.measure(function), self.total()),
                 escape(&function.demangled),
-                escape(&compact(&function.demangled)),
+                escape(&self.name(function)),
                 escape(&self.place(function)),
                 cell(function.entries),
                 function.paths.len(),
@@ -252,10 +270,10 @@ impl Page<'_> {
              <span class=\"count\">{} × {}</span></div><div class=\"meter\" \
              style=\"width:{share:.2}%\"></div><div class=\"chain\">{}</div></div>",
             percent(measure, self.total()),
-            escape(&compact(&function.demangled)),
+            escape(&self.name(function)),
             number(path.count),
             counted(path.blocks.len() as u64, "block"),
-            escape(&chain::words(self.program, function, path).join(" ")),
+            escape(&chain::words(self.program, function, path, self.options.detail).join(" ")),
         );
     }
 
@@ -291,7 +309,7 @@ impl Page<'_> {
         let at_least = if function.acyclic_paths_exact { "" } else { "≥" };
         let range = own_range(function).unwrap_or((0, 0, 0));
         json!({
-            "name": compact(&function.demangled),
+            "name": self.name(function),
             "full": function.demangled,
             "place": self.place(function),
             "file": function.place.map(|place| place.file),
@@ -307,13 +325,13 @@ impl Page<'_> {
             "lines": function
                 .lines
                 .iter()
-                .map(|&(place, count)| json!([place.file, place.line, exact(count)]))
+                .map(|&(place, count)| json!([place.file, place.line, count.map(exact)]))
                 .collect::<Vec<_>>(),
         })
     }
 
     fn path_data(&self, place: usize, function: &Function, path: &Path) -> Value {
-        let items: Vec<Value> = compute_items(function, path)
+        let items: Vec<Value> = compute_items(function, path, self.options.detail)
             .iter()
             .map(|item| {
                 let decisions = chain::decisions(item);
@@ -342,7 +360,7 @@ impl Page<'_> {
             "blocks": path.blocks.len(),
             "about": format!("{from} → {to}"),
             "start": chain::start_sign(path.starts),
-            "end": chain::end_sign(self.program, function, path),
+            "end": chain::end_sign(self.program, function, path, self.options.detail),
             "items": items,
         })
     }
@@ -393,7 +411,7 @@ impl Page<'_> {
 fn own_range(function: &Function) -> Option<(u32, u32, u32)> {
     let place = function.place?;
     let own =
-        function.blocks.iter().flatten().filter(|line| {
+        function.blocks.iter().flatten().map(|place| place.line).filter(|line| {
             line.file == place.file && line.scope.is_none() && line.line >= place.line
         });
     let last = own.map(|line| line.line).max().unwrap_or(place.line);

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::chain::lines;
-use super::{End, Function, Path, Program, Start};
+use super::chain::{lines, own_lines};
+use super::{End, Function, Path, Program, Ran, Start};
+use crate::merged::Merged;
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -13,7 +14,17 @@ pub struct Document<'a> {
     build_id: &'a str,
     incomplete: Option<String>,
     processes: u64,
+    /// Which signals ended runs.
+    ended_by: Vec<SignalRow<'a>>,
+    /// How far runs were compared.
+    merged: &'a [Merged],
     functions: Vec<FunctionRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SignalRow<'a> {
+    signal: &'a str,
+    runs: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -30,10 +41,14 @@ struct FunctionRow<'a> {
     entries: u64,
     inherited: u64,
     unfinished: u64,
+    activations_exact: bool,
     edges_exact: bool,
+    ran: &'static str,
     paths: Vec<PathRow>,
     /// What is known of unfinished paths, which is nothing if they were counted.
     partial: Vec<PartialRow>,
+    ran_uncounted: Vec<String>,
+    unknown: Vec<String>,
     edges: Vec<EdgeRow>,
 }
 
@@ -51,6 +66,8 @@ struct PathRow {
     /// The decision behind each block, empty where there is none.
     decisions: Vec<String>,
     lines: Vec<String>,
+    /// Those of the user's own code, library code by the lines it was inlined into.
+    own_lines: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,6 +83,7 @@ struct EdgeRow {
     to: String,
     decision: String,
     count: u64,
+    ran: Option<bool>,
 }
 
 impl<'a> Document<'a> {
@@ -78,6 +96,12 @@ impl<'a> Document<'a> {
             build_id: if program.build_id.is_empty() { "none" } else { &program.build_id },
             incomplete,
             processes: program.processes,
+            ended_by: program
+                .ended_by
+                .iter()
+                .map(|(signal, runs)| SignalRow { signal, runs: *runs })
+                .collect(),
+            merged: &program.merged,
             functions: program
                 .functions
                 .iter()
@@ -103,17 +127,26 @@ fn row<'a>(program: &'a Program, function: &'a Function) -> FunctionRow<'a> {
         entries: function.entries,
         inherited: function.inherited,
         unfinished: function.unfinished,
+        activations_exact: function.activations_exact,
         edges_exact: function.edges_exact,
+        ran: match function.ran {
+            Ran::No => "no",
+            Ran::Unknown => "unknown",
+            Ran::Inlined => "inlined",
+            Ran::Itself => "yes",
+        },
         paths: function.paths.iter().map(|path| path_row(program, function, path)).collect(),
         partial: function
             .partial
             .iter()
             .map(|path| PartialRow {
                 starts: start_word(path.starts),
-                blocks: path.blocks.iter().map(|block| format!("b{block}")).collect(),
+                blocks: names(&path.blocks),
                 count: path.count,
             })
             .collect(),
+        ran_uncounted: names(&function.ran_uncounted),
+        unknown: names(&function.unknown),
         edges: function
             .edges
             .iter()
@@ -122,9 +155,14 @@ fn row<'a>(program: &'a Program, function: &'a Function) -> FunctionRow<'a> {
                 to: format!("b{}", edge.to),
                 decision: edge.decision.word(),
                 count: edge.count,
+                ran: edge.ran,
             })
             .collect(),
     }
+}
+
+fn names(blocks: &[u32]) -> Vec<String> {
+    blocks.iter().map(|block| format!("b{block}")).collect()
 }
 
 fn start_word(starts: Start) -> &'static str {
@@ -159,8 +197,9 @@ fn path_row(program: &Program, function: &Function, path: &Path) -> PathRow {
             End::Call => "call",
         },
         next: next.map(|block| format!("b{block}")),
-        blocks: path.blocks.iter().map(|block| format!("b{block}")).collect(),
+        blocks: names(&path.blocks),
         decisions: decisions.collect(),
         lines: lines(program, function, path),
+        own_lines: own_lines(program, function, path),
     }
 }

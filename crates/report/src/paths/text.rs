@@ -1,14 +1,14 @@
 //! A path profile on a terminal: what was counted, the hottest paths with their
 //! lines, the functions.
 
-use std::fmt::Write as _;
-
 use super::chain::{self, Item};
-use super::{Function, Measure, Path, Program, Totals};
-use crate::name::compact;
+use super::{Function, Measure, Path, Program, Ran, Totals};
+use crate::name::{Names, compact};
 use crate::terminal::{
-    Style, counted, file_name, harmless, number, percent, short_number, short_path, shorten, table,
+    self, Detail, Style, counted, file_name, number, padded, percent, short_number, short_path,
+    shorten, shorten_middle, table, width,
 };
+use backtrail_foreign::text::shown;
 
 /// What is shown.
 #[derive(Debug, Clone, Copy)]
@@ -17,14 +17,17 @@ pub struct Options {
     pub top: usize,
     /// What paths are sorted by.
     pub measure: Measure,
-    /// Whether long paths are shown from beginning to end.
-    pub full: bool,
+    /// How much is shown of each; long paths are shown from beginning to end if all.
+    pub detail: Detail,
     /// How it looks.
     pub style: Style,
 }
 
 /// Lines of source that are shown of a path, unless all are.
 const LISTED: usize = 12;
+
+/// Decisions that are shown before a line of source, in columns.
+const SIGNS: usize = 10;
 
 /// What stands before everything that is said about a path.
 const INDENT: &str = "               ";
@@ -37,14 +40,21 @@ const LEGEND: [&str; 2] = [
     "  T F  the compiled condition holds or not (it may be the opposite of the written one)",
 ];
 
+const FOLDED: &str =
+    "  decisions of library code stand on the line it was inlined into (--full: on its own)";
+
 /// The whole text.
 pub fn render(program: &Program, options: &Options, wanted: impl Fn(&Function) -> bool) -> String {
-    let mut text = Text { program, options, totals: program.totals(), out: String::new() };
+    let functions: Vec<&Function> =
+        program.functions.iter().filter(|function| wanted(function)).collect();
+    let ran = functions.iter().filter(|function| function.ran());
+    let names = ran.map(|function| (&*function.name, &*function.demangled));
+    let names = Names::new(names, options.detail);
+    let totals = program.totals();
+    let mut text = Text { program, options, names, totals, out: String::new() };
     text.head();
     let hottest = program.hottest(options.measure, &wanted);
     text.paths(&hottest);
-    let functions: Vec<&Function> =
-        program.functions.iter().filter(|function| wanted(function)).collect();
     text.functions(functions);
     text.out
 }
@@ -52,6 +62,7 @@ pub fn render(program: &Program, options: &Options, wanted: impl Fn(&Function) -
 struct Text<'a> {
     program: &'a Program,
     options: &'a Options,
+    names: Names,
     totals: Totals,
     out: String,
 }
@@ -67,17 +78,24 @@ impl Text<'_> {
         let program = self.program;
         let build = if program.build_id.is_empty() { "none" } else { &program.build_id };
         let title = format!(
-            "{}  build id {build}, {}",
-            style.bold(&harmless(&program.program)),
-            counted_plural(program.processes, "process", "processes"),
+            "{}  build id {}, {}",
+            style.bold(&program.program),
+            shown(build),
+            counted(program.processes, "process"),
         );
         self.line(&title);
         if program.incomplete.is_empty() {
             self.line("  incomplete  no");
         }
         for why in &program.incomplete {
-            let why = style.warning(&format!("yes: {}", harmless(why)));
+            let why = style.warning(&format!("yes: {}", shown(why)));
             self.line(&format!("  incomplete  {why}"));
+        }
+        if let Some(signals) = program.ended_by() {
+            self.line(&format!("  ended by    {signals}"));
+        }
+        for (what, said) in program.merged.iter().flat_map(|it| it.lines(style)) {
+            self.line(&format!("  {what:<10}  {said}"));
         }
         let functions = &program.functions;
         let of = |test: &dyn Fn(&Function) -> bool| {
@@ -101,17 +119,23 @@ impl Text<'_> {
         let unfinished: u64 =
             functions.iter().fold(0, |sum, function| sum.saturating_add(function.unfinished));
         let inexact = of(&|function| !function.edges_exact);
-        let unfinished = if unfinished == 0 {
-            "no activation".to_owned()
-        } else {
-            style.warning(&counted(unfinished, "activation"))
+        let heirs = of(&|function| !function.activations_exact);
+        let unfinished = match (unfinished, heirs) {
+            (0, 0) => "no activation".to_owned(),
+            (0, _) => style.warning("no activation that is known"),
+            (count, 0) => style.warning(&counted(count, "activation")),
+            (count, _) => style.warning(&format!("{} or more", counted(count, "activation"))),
+        };
+        let heirs = match heirs {
+            0 => String::new(),
+            count => format!(" (children of a fork may have left {})", counted(count, "function")),
         };
         let exact = if inexact == 0 {
             "counts of edges and lines are exact".to_owned()
         } else {
             format!("in {}, edges and lines are lower bounds", counted(inexact, "function"))
         };
-        self.line(&format!("  unfinished  {unfinished}; {exact}"));
+        self.line(&format!("  unfinished  {unfinished}{heirs}; {exact}"));
     }
 
     fn paths(&mut self, hottest: &[(usize, usize)]) {
@@ -138,6 +162,16 @@ impl Text<'_> {
         for line in LEGEND {
             self.line(&style.dim(line));
         }
+        let listed = hottest.iter().take(self.options.top);
+        let folds = |&(function, path): &(usize, usize)| {
+            let function = &self.program.functions[function];
+            let blocks = function.paths[path].blocks.iter();
+            let mut places = blocks.flat_map(|&block| &function.blocks[block as usize]);
+            places.any(|place| place.line != place.told_by)
+        };
+        if !self.is_full() && listed.into_iter().any(folds) {
+            self.line(&style.dim(FOLDED));
+        }
     }
 
     fn path(&mut self, rank: usize, function: &Function, path: &Path) {
@@ -146,10 +180,8 @@ impl Text<'_> {
             Measure::Blocks => percent(path.weight(), self.totals.weight),
             Measure::Executions => percent(path.count, self.totals.executions),
         };
-        let width = self.options.style.width;
-        let name =
-            shorten(&harmless(&compact(&function.demangled)), width.saturating_sub(40).max(20));
         let place = self.place(function);
+        let name = self.name(function, style.room(18 + width(&place), 20));
         self.line(&format!("{rank:>4}. {share:>7}  {}  {}", style.bold(&name), style.dim(&place)));
         let other = match self.options.measure {
             Measure::Blocks => percent(path.count, self.totals.executions) + " of executions",
@@ -171,39 +203,41 @@ impl Text<'_> {
         self.listing(function, path);
     }
 
+    /// A function's name in at most `room` columns, unless all is wanted.
+    fn name(&self, function: &Function, room: usize) -> String {
+        let name = shown(&self.names.of(&function.name, &function.demangled));
+        if self.is_full() { name } else { shorten_middle(&name, room) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.options.detail == Detail::Full
+    }
+
     fn place(&self, function: &Function) -> String {
         match function.place {
             Some(place) => {
                 let file = &self.program.files[place.file as usize].path;
-                harmless(&format!("{}:{}", short_path(file), place.line))
+                shown(&format!("{}:{}", short_path(file), place.line))
             }
-            None => harmless(short_path(&function.unit)),
+            None => shown(short_path(&function.unit)),
         }
     }
 
-    /// Words, in as many rows as the terminal makes necessary.
+    /// Words, in as many rows as are necessary.
     fn rows(&self, words: &[String]) -> Vec<String> {
-        let width = self.options.style.width.max(40) - INDENT.len();
-        let mut rows: Vec<String> = vec![String::new()];
-        for word in words {
-            let row = rows.last_mut().expect("there is always a row");
-            if row.chars().count() + 1 + word.chars().count() > width && !row.is_empty() {
-                rows.push(format!("  {word}"));
-            } else {
-                let space = if row.is_empty() { "" } else { " " };
-                let _ = write!(row, "{space}{word}");
-            }
-        }
+        let room = self.options.style.page().max(40) - INDENT.len();
+        let mut rows = terminal::rows(words, " ", room - 2);
+        rows.iter_mut().skip(1).for_each(|row| row.insert_str(0, "  "));
         rows
     }
 
     /// The chain, broken into rows.
     fn chain(&mut self, function: &Function, path: &Path) {
-        let words = chain::words(self.program, function, path);
-        let mut rows = self.rows(&words.iter().map(|word| harmless(word)).collect::<Vec<_>>());
-        let left_out = if self.options.full { 0 } else { rows.len().saturating_sub(ROWS + 1) };
+        let words = chain::words(self.program, function, path, self.options.detail);
+        let mut rows = self.rows(&words.iter().map(|word| shown(word)).collect::<Vec<_>>());
+        let left_out = if self.is_full() { 0 } else { rows.len().saturating_sub(ROWS + 1) };
         if left_out > 0 {
-            let gap = format!("  … {} more rows (--full) …", left_out);
+            let gap = format!("  … {} (--full) …", counted(left_out as u64, "more row"));
             rows.splice(ROWS - 1..ROWS - 1 + left_out, [gap]);
         }
         for row in rows {
@@ -213,13 +247,13 @@ impl Text<'_> {
 
     /// The lines with their text, where it is known.
     fn listing(&mut self, function: &Function, path: &Path) {
-        let items: Vec<Item> = chain::compute_items(function, path)
+        let items: Vec<Item> = chain::compute_items(function, path, self.options.detail)
             .into_iter()
             .filter(|item| item.place.is_some_and(|place| self.program.source(place).is_some()))
             .collect();
         let style = self.options.style;
         let indices: Vec<usize> = (0..items.len()).collect();
-        let (head, tail) = if self.options.full || items.len() <= LISTED + 1 {
+        let (head, tail) = if self.is_full() || items.len() <= LISTED + 1 {
             (&indices[..], &indices[..0])
         } else {
             (&indices[..LISTED / 2 + 2], &indices[items.len() - (LISTED / 2 - 2)..])
@@ -231,29 +265,30 @@ impl Text<'_> {
             let file = &self.program.files[place.file as usize].path;
             let file = if own == Some(place.file) { "" } else { file_name(file) };
             let colon = if file.is_empty() { "" } else { ":" };
-            format!("{}{colon}{}", harmless(file), place.line)
+            format!("{}{colon}{}", shown(file), place.line)
         };
-        let shown = || head.iter().chain(tail).map(|&index| &items[index]);
-        let labels = shown().map(|item| label(item).chars().count()).max().unwrap_or(0);
-        let marks = shown().map(|item| chain::decisions(item).chars().count().min(10)).max();
-        let marks = marks.unwrap_or(0);
+        let items_shown = || head.iter().chain(tail).map(|&index| &items[index]);
+        let labels = items_shown().map(|item| width(&label(item))).max().unwrap_or(0);
+        let signs = |item: &Item| shorten(&shown(&chain::decisions(item)), SIGNS);
+        let marks = items_shown().map(|item| width(&signs(item))).max().unwrap_or(0);
         let mut rows = Vec::new();
         for (number, &index) in head.iter().chain(tail).enumerate() {
             if number == head.len() && left_out > 0 {
-                rows.push(style.dim(&format!("{:>labels$} {left_out} more lines (--full)", "…")));
+                let left_out = counted(left_out as u64, "more line");
+                rows.push(style.dim(&format!("{:>labels$} {left_out} (--full)", "…")));
             }
             let item = &items[index];
             let place = item.place.expect("those without were left out");
             let text = self.program.source(place).unwrap_or_default();
             let inlined = self.inlined(place.scope);
-            let room = style.width.saturating_sub(20 + labels + marks + inlined.chars().count());
-            let text = shorten(&harmless(&text.replace('\t', "    ")), room.max(10));
-            let decisions = shorten(&harmless(&chain::decisions(item)), 10);
-            let padding = " ".repeat(marks - decisions.chars().count());
+            let room = style.room(20 + labels + marks + width(&inlined), 10);
+            let text = shorten(&shown(&text.replace('\t', "    ")), room);
+            let (label, decisions) = (label(item), signs(item));
             rows.push(format!(
-                "{:>labels$} {}{padding}  {}{}",
-                label(item),
+                "{}{label} {}{}  {}{}",
+                padded("", labels - width(&label)),
                 style.decision(&decisions),
+                padded("", marks - width(&decisions)),
                 text.trim_end(),
                 style.dim(&inlined),
             ));
@@ -266,8 +301,12 @@ impl Text<'_> {
     /// The function a line was inlined from, as it is written behind the line.
     fn inlined(&self, scope: Option<u32>) -> String {
         let Some(scope) = scope else { return String::new() };
-        let name = compact(&self.program.scopes[scope as usize]);
-        format!("  ← {}", shorten(&harmless(&name), (self.options.style.width / 3).max(12)))
+        let name = &self.program.scopes[scope as usize];
+        if self.is_full() {
+            return format!("  ← {}", shown(name));
+        }
+        let room = self.options.style.screen.map_or(usize::MAX, |it| (it.columns / 3).max(12));
+        format!("  ← {}", shorten_middle(&shown(&compact(name)), room))
     }
 
     fn functions(&mut self, mut functions: Vec<&Function>) {
@@ -278,7 +317,7 @@ impl Text<'_> {
         };
         functions.sort_by_key(|function| std::cmp::Reverse((measure(function), function.entries)));
         let ran = functions.iter().filter(|function| function.ran()).count();
-        let shown = ran.min(2 * self.options.top);
+        let listed = ran.min(2 * self.options.top);
         self.line("");
         self.line(&style.bold("Functions"));
         let head = [
@@ -294,48 +333,59 @@ impl Text<'_> {
             "where",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        // What the numbers beside it leave.
-        let names = style.width.saturating_sub(60).clamp(24, 60);
-        let inherits = functions.iter().any(|function| function.inherited > 0);
+        let inherits = functions.iter().any(|it| it.inherited > 0 || !it.activations_exact);
         if inherits {
             rows[0].insert(3, "inherited".to_owned());
         }
-        for function in &functions[..shown] {
+        for function in &functions[..listed] {
             let at_least = if function.acyclic_paths_exact { "" } else { "≥" };
+            let activations = |count: u64| {
+                let at_least = if function.activations_exact { "" } else { "≥" };
+                format!("{at_least}{}", number(count))
+            };
             let mut row = vec![
                 percent(function.weight(), self.totals.weight),
                 number(function.executions()),
                 number(function.entries),
-                number(function.unfinished),
+                activations(function.unfinished),
                 number(function.paths.len() as u64),
                 format!("{at_least}{}", short_number(function.acyclic_paths)),
-                harmless(&function.instrumented),
+                shown(&function.instrumented),
                 if function.edges_exact { "exact" } else { "inexact" }.to_owned(),
-                shorten(&harmless(&compact(&function.demangled)), names),
+                String::new(),
                 self.place(function),
             ];
             if inherits {
-                row.insert(3, number(function.inherited));
+                row.insert(3, activations(function.inherited));
             }
             rows.push(row);
+        }
+        // Names have what the rest leaves.
+        let name = rows[0].len() - 2;
+        let without = table(&rows, &[]).lines().map(width).max().unwrap_or(0);
+        let room = style.room(without - width("function"), 24);
+        for (row, function) in rows[1..].iter_mut().zip(&functions) {
+            row[name] = self.name(function, room);
         }
         let right: Vec<usize> = (0..if inherits { 7 } else { 6 }).collect();
         let rows = table(&rows, &right);
         self.out.push_str(&rows);
-        let not_run = functions.len() - ran;
+        let of = |ran: Ran| functions.iter().filter(|function| function.ran == ran).count() as u64;
         let mut more = Vec::new();
-        if ran > shown {
-            more.push(format!("{} more that ran (--top N)", number((ran - shown) as u64)));
+        if ran > listed {
+            more.push(format!("{} more that ran (--top N)", number((ran - listed) as u64)));
         }
-        if not_run > 0 {
-            more.push(format!("{} that did not run", number(not_run as u64)));
+        for (ran, what) in [
+            (Ran::Inlined, "that ran only where it was inlined"),
+            (Ran::No, "that did not run"),
+            (Ran::Unknown, "of which that is not known"),
+        ] {
+            if let count @ 1.. = of(ran) {
+                more.push(format!("{} {what}", number(count)));
+            }
         }
         if !more.is_empty() {
             self.line(&format!("  {}", style.dim(&more.join(", "))));
         }
     }
-}
-
-fn counted_plural(value: u64, one: &str, many: &str) -> String {
-    format!("{} {}", number(value), if value == 1 { one } else { many })
 }

@@ -2,7 +2,12 @@
 #include "event.h"
 #include <dlfcn.h>
 
+#ifdef QUIET
+#undef LOG
+#define LOG(unit, block) (void)(block)
+#else
 UNIT(unit, 1, 1000);
+#endif
 
 int main(int argc, char **argv) {
     (void)argc;

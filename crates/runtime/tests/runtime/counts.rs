@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use backtrail_abi::counts::PAGE_BYTES;
-use backtrail_collect::counts::CountsFile;
+use backtrail_collect::counts::{CountsFile, unpack};
 use backtrail_collect::records::Records;
 use backtrail_trace::block_log::Process;
 
@@ -45,7 +45,7 @@ pub fn read_all(records: &Records) -> Vec<Counted> {
         let process = Process::read(&fs::read(record.process_file()).unwrap()).unwrap();
         let mut counts = BTreeMap::<u8, BTreeMap<u64, u64>>::new();
         for file in &record.counts {
-            let bytes = fs::read(&file.path).unwrap();
+            let bytes = unpack(fs::read(&file.path).unwrap()).unwrap();
             let decoded = CountsFile::decode(&bytes).unwrap();
             assert_eq!((decoded.module(), decoded.copy()), (file.module, file.copy));
             let of_module = counts.entry(decoded.layout()[0]).or_default();

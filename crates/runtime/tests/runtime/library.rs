@@ -25,12 +25,13 @@ impl Library {
         library
     }
 
-    /// One whose instance nobody else sees.
-    pub fn hidden(name: &str) -> Self {
+    /// One that shows one function and nothing else.
+    pub fn hidden(name: &str, options: &[&str]) -> Self {
         let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let script = folder.path().join("script");
         std::fs::write(&script, "{ global: run_library; local: *; };").unwrap();
-        Self::new(name, &[&format!("-Wl,--version-script={}", script.display())])
+        let script = format!("-Wl,--version-script={}", script.display());
+        Self::new(name, &[&[&script[..]], options].concat())
     }
 
     /// The file.

@@ -8,6 +8,7 @@ mod counts;
 mod library;
 mod linking;
 mod object_file;
+mod ownership;
 mod packing;
 mod processes;
 mod program;

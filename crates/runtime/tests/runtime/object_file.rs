@@ -16,7 +16,13 @@ fn check_symbols(path: &std::path::Path, expected: &[(&str, SymbolKind, bool, bo
         .collect();
     undefined.sort_unstable();
     // What is used if it is there.
-    let optional = ["__backtrail_module", "__dso_handle", "__register_atfork", "pthread_atfork"];
+    let optional = [
+        "__backtrail_module",
+        "__backtrail_variant",
+        "__dso_handle",
+        "__register_atfork",
+        "pthread_atfork",
+    ];
     assert_eq!(undefined, optional.map(|name| (name, true)));
     let mut shown: Vec<_> = file
         .symbols()
@@ -32,17 +38,20 @@ fn check_symbols(path: &std::path::Path, expected: &[(&str, SymbolKind, bool, bo
 }
 
 #[test]
-fn it_needs_nothing_and_shows_weak_functions() {
-    // One depth for a thread's frames in all modules.
-    let depth = ("__backtrail_depth", SymbolKind::Tls, true, false);
-    let enter = ("__backtrail_enter", SymbolKind::Text, true, false);
-    let interrupt = ("__backtrail_interrupt", SymbolKind::Text, true, false);
-    let land = ("__backtrail_land", SymbolKind::Text, true, false);
+fn it_needs_nothing_and_shows_nothing_to_other_modules() {
+    let [begin, end, resume, say] =
+        ["begin", "end", "resume", "say"].map(|it| format!("__backtrail_{it}"));
+    let of_frames = |name| (name, SymbolKind::Text, true, true);
+    let enter = ("__backtrail_enter", SymbolKind::Text, true, true);
+    let interrupt = ("__backtrail_interrupt", SymbolKind::Text, true, true);
+    let land = ("__backtrail_land", SymbolKind::Text, true, true);
     let load = ("__backtrail_load", SymbolKind::Text, true, true);
-    let log = ("__backtrail_log", SymbolKind::Text, true, false);
+    let log = ("__backtrail_log", SymbolKind::Text, true, true);
     let note = ("__backtrail_note", SymbolKind::Text, true, true);
     let thread = ("__backtrail_thread", SymbolKind::Tls, true, true);
-    check_symbols(runtime_object(), &[depth, enter, interrupt, land, load, log, note, thread]);
+    let [begin, end, resume, say] = [&begin[..], &end, &resume, &say].map(of_frames);
+    let all = [begin, end, enter, interrupt, land, load, log, note, resume, say, thread];
+    check_symbols(runtime_object(), &all);
     check_symbols(counts_object(), &[enter, load]);
 }
 

@@ -58,14 +58,14 @@ fn check_storm(program: &Program) {
 }
 
 /// `bursts.c` while it runs.
-struct Bursts {
-    program: Program,
+pub struct Bursts {
+    pub program: Program,
     child: Child,
     packing: Packing,
 }
 
 impl Bursts {
-    fn start(environment: &[(&str, &str)]) -> Self {
+    pub fn start(environment: &[(&str, &str)]) -> Self {
         let program = Program::new("bursts");
         let mut command = program.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).envs(environment.iter().copied());
@@ -74,13 +74,13 @@ impl Bursts {
     }
 
     /// Lets it log another 100,000 events.
-    fn burst(&mut self) {
+    pub fn burst(&mut self) {
         let mut byte = [1];
         self.child.stdin.as_mut().unwrap().write_all(&byte).unwrap();
         self.child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
     }
 
-    fn end(mut self) -> Program {
+    pub fn end(mut self) -> Program {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
         self.program

@@ -5,11 +5,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use backtrail_abi::UnitId;
+use backtrail_abi::frames::FRAMES;
 use backtrail_abi::log::{FIRST_BASE, Incomplete, ProcessHeader, Registration};
+use backtrail_abi::modules::{ModuleRow, path_rows};
 
 use crate::Error;
 
 const WHAT: &str = "process file";
+
+/// In the place of a unit: words that are not of blocks ([`backtrail_abi::frames`]).
+pub(super) const WORDS: UnitId = UnitId([0xfe; 16]);
 
 /// The event numbers of one unit: `base .. base + blocks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +47,13 @@ impl std::fmt::Display for Gap {
             Some(Incomplete::RawFork) => {
                 "a process made without the C library counted in its parent's record for a while"
             }
-            Some(Incomplete::Bound) => "the log reached the bound that was set for it",
+            Some(Incomplete::Bound) => "logs or counters reached the bound that was set for them",
+            Some(Incomplete::Changed) => {
+                "the folder or a file of the record was replaced or changed while the program ran"
+            }
+            Some(Incomplete::NoSize) => {
+                "nothing was recorded, as BACKTRAIL_DISK is no size (such as 500M)"
+            }
             None => "recording stopped for a reason this version does not know",
         })?;
         match self.error {
@@ -52,6 +63,17 @@ impl std::fmt::Display for Gap {
             }
         }
     }
+}
+
+/// An executable or library that a process is made of, if it is one that records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// Which variant it is.
+    pub id: [u8; 16],
+    /// Whether it is an executable.
+    pub is_executable: bool,
+    /// The file, if that was found out.
+    pub path: Option<PathBuf>,
 }
 
 /// What a process file says.
@@ -67,6 +89,8 @@ pub struct Process {
     pub executable: PathBuf,
     /// Why the record is incomplete, if it is.
     pub incomplete: Option<Gap>,
+    /// What it was made of, in the order in which that was loaded.
+    pub modules: Vec<Module>,
     ranges: Vec<Range>,
 }
 
@@ -82,11 +106,27 @@ impl Process {
             let index = u32::try_from(entries.len()).unwrap_or(u32::MAX);
             return Err(Error::Registration { index, why: "the file ends before it" });
         };
-        let mut ranges = Vec::with_capacity(count);
+        let (mut ranges, mut modules) = (Vec::with_capacity(count), Vec::new());
+        let executable: PathBuf = OsStr::from_bytes(header.executable()).into();
         let mut next = FIRST_BASE;
-        for (index, entry) in (0..).zip(entries) {
-            let Registration { unit, base, blocks } = Registration::read(entry);
+        let mut rest = (0..).zip(entries);
+        while let Some((index, entry)) = rest.next() {
+            let entry = Registration::read(entry);
             let corrupt = |why| Error::Registration { index, why };
+            if let Some(row) = ModuleRow::of(&entry) {
+                let rows = path_rows(row.path_bytes) as usize;
+                let path: Vec<u8> = rest.by_ref().take(rows).flat_map(|(_, row)| *row).collect();
+                let path = path.get(..row.path_bytes as usize);
+                let path = path.ok_or(corrupt("the path of a module is cut"))?;
+                let path = if row.is_executable {
+                    Some(executable.clone())
+                } else {
+                    Some(OsStr::from_bytes(path).into()).filter(|_| !path.is_empty())
+                };
+                modules.push(Module { id: row.id, is_executable: row.is_executable, path });
+                continue;
+            }
+            let Registration { unit, base, blocks } = entry;
             if base < next {
                 return Err(corrupt("its numbers overlap those before it"));
             }
@@ -98,7 +138,8 @@ impl Process {
             pid: header.pid,
             parent: header.parent,
             forked_from: (header.forked_from != 0).then_some(header.forked_from),
-            executable: OsStr::from_bytes(header.executable()).into(),
+            executable,
+            modules,
             incomplete: (header.incomplete != 0).then_some(gap),
             ranges,
         })
@@ -109,6 +150,18 @@ impl Process {
     pub fn with_ranges(self, mut ranges: Vec<Range>) -> Self {
         ranges.sort_by_key(|range| range.base);
         Self { ranges, ..self }
+    }
+
+    /// The same process as one that logged every block, and which activations they are
+    /// of.
+    pub fn of_blocks(mut self) -> Result<Self, Error> {
+        let is_other = |range: &Range| range.base.saturating_add(range.blocks) > FRAMES;
+        if let Some(index) = self.ranges.iter().position(is_other) {
+            let why = "its numbers are not those of blocks";
+            return Err(Error::Registration { index: index as u32, why });
+        }
+        self.ranges.push(Range { base: FRAMES, blocks: FRAMES, unit: WORDS });
+        Ok(self)
     }
 
     /// The units' ranges, by increasing base.

@@ -67,6 +67,17 @@ impl<'a> ProgramMap<'a> {
     /// instruction that has a line, in the function it was written in, even if
     /// it was inlined.
     pub fn location(&self, step: &Step) -> Option<&'a Location> {
+        self.locations(step).next()
+    }
+
+    /// The same, and behind it where that was inlined, from the innermost outwards.
+    pub fn locations(&self, step: &Step) -> impl Iterator<Item = &'a Location> + use<'a> {
+        let found = self.found(step);
+        let unit = self.units.get(&step.unit).map(|map| map.unit);
+        std::iter::successors(found, move |location| unit?.locations.get(location.inlined_at?))
+    }
+
+    fn found(&self, step: &Step) -> Option<&'a Location> {
         let map = self.units.get(&step.unit)?;
         let first = map.blocks.partition_point(|&(func, _)| func < step.func);
         let place = first.checked_add(step.block.position())?;

@@ -19,6 +19,7 @@ use backtrail_abi::log::{
     FREE, PACKED_FILE_PREFIX, PackedHeader, SEGMENT, SEGMENT_EVENTS, SegmentHeader,
     THREAD_FILE_PREFIX, is_thread_length,
 };
+use backtrail_foreign::file::open;
 
 /// Where the events of a segment are.
 #[derive(Debug, Clone, Copy)]
@@ -46,16 +47,14 @@ pub struct ThreadLog {
 impl ThreadLog {
     /// Opens a thread's file, and the packed file beside it if there is one.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open(path)?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let packed = match name.strip_prefix(THREAD_FILE_PREFIX) {
             None => None,
-            Some(rest) => {
-                match File::open(path.with_file_name(format!("{PACKED_FILE_PREFIX}{rest}"))) {
-                    Err(error) if error.kind() == ErrorKind::NotFound => None,
-                    opened => Some(opened?),
-                }
-            }
+            Some(rest) => match open(&path.with_file_name(format!("{PACKED_FILE_PREFIX}{rest}"))) {
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                opened => Some(opened?),
+            },
         };
         let length = file.metadata()?.len();
         let mut found = segments_in_file(&file, length)?;

@@ -19,6 +19,8 @@
 
 use std::collections::HashMap;
 
+use backtrail_foreign::packed::{pack, unpack_exactly};
+
 use super::range_coder::{Decoder, Encoder, Model};
 use super::{Step, corrupt};
 use crate::Error;
@@ -276,7 +278,7 @@ pub fn encode(start: &Frames, steps: &[Step]) -> Vec<u8> {
             bit
         });
     }
-    let packed = zstd::bulk::compress(&table, 3).expect("memory can always be compressed");
+    let packed = pack(&table, 3);
     let mut bytes = (table.len() as u32).to_le_bytes().to_vec();
     bytes.extend((packed.len() as u32).to_le_bytes());
     bytes.extend(packed);
@@ -305,7 +307,7 @@ impl<'a> Steps<'a> {
         if raw > TABLE_LIMIT {
             return Err(corrupt("the table of a chunk is too large"));
         }
-        let table = zstd::bulk::decompress(packed, raw)
+        let table = unpack_exactly(packed, raw as u64)
             .map_err(|_| corrupt("the table of a chunk cannot be decompressed"))?;
         let mut table = &table[..];
         let frames = read_frames(&mut table)?;

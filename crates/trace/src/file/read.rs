@@ -2,10 +2,12 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
+use backtrail_foreign::packed::unpack_exactly;
+
 use super::chunk::{CHUNK_STEPS, Frame, Steps};
 use super::{
-    END_MAGIC, HEADER_BYTES, INDEX_LIMIT, Index, Legend, MAGIC, Step, TRAILER_BYTES, ThreadIndex,
-    VERSION, checksum, corrupt,
+    END_MAGIC, HEADER_BYTES, INDEX_LIMIT, Index, Legend, MAGIC, Merged, OLDEST, Step,
+    TRAILER_BYTES, ThreadIndex, VERSION, checksum, corrupt,
 };
 use crate::Error;
 
@@ -38,7 +40,7 @@ impl<R: Read + Seek> TraceFile<R> {
         };
         let unfinished = || Error::UnfinishedTrace;
         let version = u32::from_le_bytes(version.try_into().map_err(|_| unfinished())?);
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(Error::UnsupportedTrace(version));
         }
         let trailer_at = length.checked_sub(TRAILER_BYTES).filter(|&at| at >= HEADER_BYTES);
@@ -58,13 +60,14 @@ impl<R: Read + Seek> TraceFile<R> {
         if blake3::hash(&packed).as_bytes() != &trailer[24..] {
             return Err(corrupt("the checksum of its index is wrong"));
         }
-        let length_of_index = raw as usize;
-        let raw = zstd::bulk::decompress(&packed, length_of_index)
-            .ok()
-            .filter(|raw| raw.len() == length_of_index)
-            .ok_or_else(|| corrupt("its index cannot be decompressed"))?;
-        let index: Index =
+        let mut raw = unpack_exactly(&packed, raw)
+            .map_err(|_| corrupt("its index cannot be decompressed"))?;
+        // What it did not say: nothing of it.
+        raw.extend((version..VERSION).map(|_| 0));
+        let mut index: Index =
             postcard::from_bytes(&raw).map_err(|_| corrupt("its index cannot be read"))?;
+        index.legend.inlined = std::mem::take(&mut index.inlined);
+        index.legend.check()?;
         for thread in &index.threads {
             let steps = thread.chunks.iter().try_fold(0u64, |sum, chunk| {
                 let fits = chunk.offset.checked_add(chunk.bytes).is_some_and(|end| end <= offset);
@@ -86,6 +89,16 @@ impl<R: Read + Seek> TraceFile<R> {
     /// What its places are.
     pub fn legend(&self) -> &Legend {
         &self.index.legend
+    }
+
+    /// The signal that ended the program, if one did.
+    pub fn ended_by(&self) -> Option<i32> {
+        self.index.ended_by
+    }
+
+    /// How far the runs were compared that it was put together from, if it was.
+    pub fn merged(&self) -> Option<&Merged> {
+        self.index.merged.as_ref()
     }
 
     /// Its threads.

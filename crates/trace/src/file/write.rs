@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::thread::JoinHandle;
 
+use backtrail_foreign::packed::pack;
 use fixedbitset::FixedBitSet;
 
 use super::chunk::{self, CHUNK_STEPS, Frames};
 use super::{
-    ChunkIndex, END_MAGIC, Ending, HEADER_BYTES, Index, Legend, MAGIC, Step, ThreadIndex, VERSION,
-    checksum,
+    ChunkIndex, END_MAGIC, Ending, HEADER_BYTES, Index, Legend, MAGIC, Merged, Step, ThreadIndex,
+    VERSION, checksum,
 };
 use crate::Error;
 
@@ -32,6 +33,8 @@ pub struct Writer<W> {
     /// Chunks on the way: their steps, and who encodes them.
     encoding: VecDeque<(u64, JoinHandle<Vec<u8>>)>,
     used: FixedBitSet,
+    ended_by: Option<i32>,
+    merged: Option<Merged>,
 }
 
 fn failed(source: std::io::Error) -> Error {
@@ -52,6 +55,8 @@ impl<W: Write> Writer<W> {
             steps: Vec::new(),
             encoding: VecDeque::new(),
             used: FixedBitSet::new(),
+            ended_by: None,
+            merged: None,
         })
     }
 
@@ -126,14 +131,26 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Notes that a signal ended the program.
+    pub fn ended_by(&mut self, signal: i32) {
+        self.ended_by = Some(signal);
+    }
+
+    /// Notes how far the runs were compared that it is put together from.
+    pub fn merged(&mut self, merged: Merged) {
+        self.merged = Some(merged);
+    }
+
     /// Ends the file. Of the legend, what the trace uses is kept.
     pub fn finish(mut self, mut legend: Legend) -> Result<W, Error> {
         legend.places.retain(|(place, _)| self.used.contains(*place as usize));
         legend.places.sort_by_key(|(place, _)| *place);
         restrict(&mut legend);
-        let index = Index { legend, threads: self.threads };
+        let inlined = std::mem::take(&mut legend.inlined);
+        let (threads, ended_by, merged) = (self.threads, self.ended_by, self.merged);
+        let index = Index { legend, threads, ended_by, inlined, merged };
         let raw = postcard::to_stdvec(&index).expect("plain data can always be written");
-        let packed = zstd::bulk::compress(&raw, 9).expect("memory can always be compressed");
+        let packed = pack(&raw, 9);
         let mut tail = packed.clone();
         tail.extend(self.offset.to_le_bytes());
         tail.extend((packed.len() as u64).to_le_bytes());
@@ -146,11 +163,18 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Drops functions and source files that no place names.
+/// Drops what is known of other places, and functions and source files that no place names.
 fn restrict(legend: &mut Legend) {
     let mut functions = vec![None; legend.functions.len()];
     let mut files = vec![None; legend.files.len()];
     let (mut kept_functions, mut kept_files) = (Vec::new(), Vec::new());
+    let mut kept_file = |file: u32| {
+        let new = files.get_mut(file as usize)?;
+        Some(*new.get_or_insert_with(|| {
+            kept_files.push(legend.files[file as usize].clone());
+            kept_files.len() as u32 - 1
+        }))
+    };
     for (_, place) in &mut legend.places {
         if let Some(new) = functions.get_mut(place.function as usize) {
             place.function = *new.get_or_insert_with(|| {
@@ -158,12 +182,15 @@ fn restrict(legend: &mut Legend) {
                 kept_functions.len() as u32 - 1
             });
         }
-        place.file = place.file.and_then(|file| {
-            let new = files.get_mut(file as usize)?;
-            Some(*new.get_or_insert_with(|| {
-                kept_files.push(legend.files[file as usize].clone());
-                kept_files.len() as u32 - 1
-            }))
+        place.file = place.file.and_then(&mut kept_file);
+    }
+    let is_kept = |number: &u32| legend.places.binary_search_by_key(number, |it| it.0).is_ok();
+    legend.inlined.retain(|number, _| is_kept(number));
+    for lines in legend.inlined.values_mut() {
+        lines.retain_mut(|(file, _)| {
+            let new = kept_file(*file);
+            *file = new.unwrap_or_default();
+            new.is_some()
         });
     }
     legend.functions = kept_functions;

@@ -105,6 +105,7 @@ impl Program {
             input: Some(File::open("/dev/null").unwrap()),
             output: Some(Stdio::null()),
             errors: None,
+            prepare: None,
         };
         launch.start(&self.code).unwrap()
     }

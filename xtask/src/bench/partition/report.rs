@@ -146,7 +146,7 @@ pub fn page(rows: &[Row], missing: &[&str]) -> String {
         "\n## What copies take\n\nInstructions of the small run by callgrind, against the same code \
          without probes, all with the weights of the training run; the same in seconds by the clock \
          of the large run, the least of several in turns; and whether the profile of \
-         several copies was that of one run, byte by byte. Copies have mounts of their own and \
+         several copies was that of one run, count for count. Copies have mounts of their own and \
          print into pipes, and some programs ask: ninja reads its table of mounts, git looks \
          whether its output is a file. These take other paths in copies, as they do if one run is \
          started so.\n\n\

@@ -20,5 +20,5 @@ fn conclude(found: &[Examined]) -> Option<Conclusion> {
         let is_same = other.autopsy.build_id == first.autopsy.build_id;
         same.push(&other.concluded.as_ref().filter(|_| is_same)?.0);
     }
-    Some(concluded.common(&same, tables))
+    concluded.common(&same, tables)
 }

@@ -7,13 +7,13 @@ use backtrail_crash::active::{Active, Code, Size};
 use backtrail_crash::evidence::{Evidence, StackFrame};
 use backtrail_graph::Index as _;
 use backtrail_ir::program::Program;
-use backtrail_ir::{Block, Unit};
+use backtrail_ir::{Block, Func, Unit};
 use backtrail_machine::process::Process;
 use backtrail_report::autopsy::{Conclusion, Counted, FunctionCode, LineState, SourceFile};
 
 use super::evidence::gather;
 use super::records::{Records, Walk};
-use super::way::lines;
+use super::way::{lines, told_lines};
 use crate::style::demangle;
 
 /// What was concluded from a core: of the executable and of the libraries that record
@@ -51,9 +51,11 @@ impl Concluded {
             // A library of which a unit is missing is unseen.
             let Some(models) = frames.models() else { continue };
             let ids: Vec<[u8; 16]> = models.iter().map(|(id, _)| *id).collect();
-            let program = Program::of_units(models.iter().map(|(_, unit)| *unit));
-            let is_executable = std::ptr::eq(module, main);
-            codes.push((module, Code::new(&program, &ids, frames.outside(), is_executable), ids));
+            let surroundings = frames.surroundings();
+            let units = models.iter().map(|(_, unit)| *unit).collect();
+            let program = Program::linked([(units, surroundings)]);
+            let code = Code::new(&program, &ids, &surroundings.loaded.preemptible);
+            codes.push((module, code, ids));
         }
         // A handler that leaves for a landing leaves whatever is on the stack.
         if codes.iter().any(|(_, code, _)| code.may_end_anywhere()) {
@@ -62,10 +64,30 @@ impl Concluded {
         let mut modules = Vec::new();
         for (module, code, ids) in codes {
             let evidence = gather(process, module, records, walks);
+            let active = Active::compute(&code, &evidence);
+            let wrong = active.contradictions(&code, &evidence);
+            if let Some(&(unit, function)) = wrong.first() {
+                let name = records.table(&module.path).and_then(|frames| {
+                    let unit = frames.model(unit)?;
+                    Some(demangle(&unit.symbols[unit.functions[function].symbol].name))
+                });
+                let others = match wrong.len() - 1 {
+                    0 => String::new(),
+                    1 => ", and so did another function".to_owned(),
+                    more => format!(", and so did {more} others"),
+                };
+                records.remarks.push(format!(
+                    "{} did what the model of the program holds impossible{others}: what can have \
+                     run of {} is not told",
+                    name.unwrap_or_else(|| "a function".to_owned()),
+                    module.path
+                ));
+                continue;
+            }
             modules.push(OfModule {
                 path: module.path.clone(),
                 build_id: module.build_id.clone(),
-                active: Active::compute(&code, &evidence),
+                active,
                 least: Active::compute(&code, &evidence.stacks_only()),
                 code,
                 evidence,
@@ -76,8 +98,8 @@ impl Concluded {
     }
 
     /// What can have run in all of these, which are of one executable, of the modules
-    /// that all of them have.
-    pub fn common(&self, others: &[&Concluded], tables: &Tables) -> Conclusion {
+    /// that all of them have; nothing, if that is none.
+    pub fn common(&self, others: &[&Concluded], tables: &Tables) -> Option<Conclusion> {
         let mut found = Description::default();
         for module in &self.modules {
             let is_same = |it: &&OfModule| it.path == module.path && it.build_id == module.build_id;
@@ -99,14 +121,15 @@ impl Concluded {
 
     /// The lines that an activation of a function of a module never came to, by the
     /// places of its thread and frame.
-    pub fn never(&self, path: &str, frames: &Frames, thread: usize, frame: usize) -> Vec<Line> {
+    pub fn never(&self, path: &str, frames: &Frames, thread: usize, frame: usize) -> Never {
         let module = self.modules.iter().find(|it| it.path == path);
-        module.map_or_else(Vec::new, |module| module.never(frames, thread, frame))
+        module.map_or_else(Never::default, |module| module.never(frames, thread, frame))
     }
 
     /// All of it, as it is shown. `stops` are the lines at which live frames are,
-    /// by function and block: what comes behind has not run because of them.
-    pub fn report(&self, tables: &mut Records<'_>, stops: &Stops) -> Conclusion {
+    /// by function and block: what comes behind has not run because of them. Nothing, if
+    /// of no module anything can be told.
+    pub fn report(&self, tables: &mut Records<'_>, stops: &Stops) -> Option<Conclusion> {
         let mut found = Description::default();
         for module in &self.modules {
             if let Some(frames) = tables.table(&module.path) {
@@ -137,21 +160,36 @@ impl Concluded {
     }
 }
 
+/// The lines that an activation never came to.
+#[derive(Default)]
+pub struct Never {
+    /// As they are.
+    pub lines: Vec<Line>,
+    /// Those of libraries told by what they were inlined into, of which nothing ran.
+    pub told: Vec<Line>,
+}
+
 impl OfModule {
-    fn never(&self, frames: &Frames, thread: usize, frame: usize) -> Vec<Line> {
+    fn never(&self, frames: &Frames, thread: usize, frame: usize) -> Never {
         let found = self.evidence.threads.get(thread).and_then(|it| it.frames.get(frame));
-        let Some(StackFrame::Known(activation)) = found else { return Vec::new() };
+        let Some(StackFrame::Known(activation)) = found else { return Never::default() };
         let (unit, function) = activation.function;
-        let Some(unit) = frames.model(unit) else { return Vec::new() };
-        let (mut came, mut other) = (BTreeSet::new(), BTreeSet::new());
+        let Some(unit) = frames.model(unit) else { return Never::default() };
+        let (mut came, mut other) = (Vec::new(), Vec::new());
         for block in unit.functions[function].blocks.indices() {
             match self.active.by_activation(thread, frame, block) {
-                None => return Vec::new(),
-                Some(true) => came.extend(lines(unit, function, block)),
-                Some(false) => other.extend(lines(unit, function, block)),
+                None => return Never::default(),
+                Some(true) => came.push(block),
+                Some(false) => other.push(block),
             }
         }
-        other.difference(&came).cloned().collect()
+        let only_other = |lines: fn(&Unit, Func, Block) -> Vec<Line>| {
+            let of = |blocks: &[Block]| -> BTreeSet<Line> {
+                blocks.iter().flat_map(|&block| lines(unit, function, block)).collect()
+            };
+            of(&other).difference(&of(&came)).cloned().collect()
+        };
+        Never { lines: only_other(lines), told: only_other(told_lines) }
     }
 }
 
@@ -163,7 +201,6 @@ pub type Stops = BTreeMap<([u8; 16], u32, Block), usize>;
 #[derive(Default)]
 struct Description {
     states: BTreeMap<String, BTreeMap<u32, LineState>>,
-    impossible_functions: Vec<String>,
     total: Size,
     now: Size,
     by_stack: Size,
@@ -198,15 +235,14 @@ impl Description {
             };
             self.code.push(FunctionCode {
                 function: name.clone(),
+                demangled: demangle(name),
+                possible: active.function(body),
                 unit: unit.name.clone(),
                 blocks: flow.nodes().map(|block| active.block(body, block)).collect(),
                 edges: flow.edges().map(edge).collect(),
             });
             let (nodes, edges) = (flow.node_count() as u64, flow.edge_count() as u64);
             add(&mut self.total, Size { functions: 1, nodes, edges });
-            if !active.function(body) {
-                self.impossible_functions.push(demangle(name));
-            }
             for block in flow.nodes() {
                 let state = match (active.executed(body, block), active.block(body, block)) {
                     (true, true) => LineState::Executed,
@@ -232,9 +268,10 @@ impl Description {
         *known = (*known).max(state);
     }
 
-    fn finish(mut self) -> Conclusion {
-        self.impossible_functions.sort();
-        self.impossible_functions.dedup();
+    fn finish(self) -> Option<Conclusion> {
+        if self.total.functions == 0 {
+            return None;
+        }
         let (total, now, before) = (self.total, self.now, self.by_stack);
         let counted = |total: u64, stack_only: u64, now: u64| Counted { total, stack_only, now };
         let states = self.states;
@@ -246,15 +283,14 @@ impl Description {
                 impossible.map(move |(line, _)| (file.clone(), *line))
             })
             .collect();
-        Conclusion {
+        Some(Conclusion {
             functions: counted(total.functions, before.functions, now.functions),
             nodes: counted(total.nodes, before.nodes, now.nodes),
             edges: counted(total.edges, before.edges, now.edges),
             all_lines,
-            impossible_functions: self.impossible_functions,
             impossible_lines: impossible,
             code: self.code,
             files: states.into_iter().map(|(name, states)| SourceFile { name, states }).collect(),
-        }
+        })
     }
 }

@@ -2,8 +2,10 @@
 
 use backtrail_crash::{self as crash, Known};
 use backtrail_graph::Index as _;
-use backtrail_ir::{Block, Func, Inst, Op, Unit};
-use backtrail_report::autopsy::{Older, Step, Way};
+use backtrail_ir::{Block, Func, Inst, Loc, Op, Unit};
+use backtrail_report::autopsy::{Line, Older, Step, Way};
+
+use crate::own_code::{Owner, told_by};
 
 /// How many of the lines of the block that a frame is in are not yet to come:
 /// those up to the instruction `reached`, if that is known, and up to `line`, at
@@ -15,9 +17,10 @@ pub fn lines_reached(
     reached: Option<Inst>,
     line: Option<u32>,
 ) -> usize {
-    let lines = lines_until(unit, function, block, reached);
-    let at = line.and_then(|line| lines.iter().rposition(|(_, it)| *it == line));
-    at.map_or(lines.len(), |at| at + 1)
+    let places = places_until(unit, function, block, reached);
+    let at =
+        line.and_then(|line| places.iter().rposition(|&place| unit.locations[place].line == line));
+    at.map_or(places.len(), |at| at + 1)
 }
 
 /// What was recovered, with lines.
@@ -46,30 +49,34 @@ pub fn way(unit: &Unit, found: &crash::Recovered, scheme: &str) -> Way {
 
 /// The lines of a block, in order.
 pub fn lines(unit: &Unit, function: Func, block: Block) -> Vec<(String, u32)> {
-    lines_until(unit, function, block, None)
+    let places = places_until(unit, function, block, None).into_iter();
+    places.map(|place| line(unit, place)).collect()
 }
 
-/// The lines of a block up to an instruction.
-fn lines_until(
-    unit: &Unit,
-    function: Func,
-    block: Block,
-    last: Option<Inst>,
-) -> Vec<(String, u32)> {
+/// The lines of a block by which it is told.
+pub fn told_lines(unit: &Unit, function: Func, block: Block) -> Vec<(String, u32)> {
+    let places = places_until(unit, function, block, None).into_iter();
+    places.map(|place| line(unit, told_by(unit, place))).collect()
+}
+
+fn line(unit: &Unit, place: Loc) -> (String, u32) {
+    let location = &unit.locations[place];
+    (unit.files[location.file].clone(), location.line)
+}
+
+/// The places of a block up to an instruction, one of several of a line that are next to
+/// each other and were inlined at the same place.
+fn places_until(unit: &Unit, function: Func, block: Block, last: Option<Inst>) -> Vec<Loc> {
     let body = &unit.functions[function];
-    let mut lines: Vec<(String, u32)> = Vec::new();
     let insts = body.blocks[block].insts();
-    for inst in insts.take_while(|&inst| last.is_none_or(|last| inst <= last)) {
-        let Some(location) = body.insts[inst].location else { continue };
-        let location = &unit.locations[location];
-        let file = &unit.files[location.file];
-        if location.line > 0
-            && lines.last().is_none_or(|(it, line)| it != file || *line != location.line)
-        {
-            lines.push((file.clone(), location.line));
-        }
-    }
-    lines
+    let insts = insts.take_while(|&inst| last.is_none_or(|last| inst <= last));
+    let places = insts.filter_map(|inst| body.insts[inst].location);
+    let mut places: Vec<Loc> = places.filter(|&place| unit.locations[place].line > 0).collect();
+    places.dedup_by_key(|place| {
+        let location = &unit.locations[*place];
+        (location.file, location.line, location.inlined_at)
+    });
+    places
 }
 
 /// Blocks as steps: their lines, and what was decided at their end.
@@ -85,8 +92,17 @@ fn steps(unit: &Unit, function: Func, blocks: &[Block]) -> Vec<Step> {
             }
             _ => None,
         };
-        let lines = lines(unit, function, block);
+        let lines = places_until(unit, function, block, None).into_iter();
+        let lines = lines.map(|place| step_line(unit, place)).collect();
         steps.push(Step { block: format!("b{}", block.position()), lines, decision });
     }
     steps
+}
+
+fn step_line(unit: &Unit, place: Loc) -> Line {
+    let (file, number) = line(unit, place);
+    let teller = told_by(unit, place);
+    let told = line(unit, teller);
+    let own = Owner::of(&told.0) == Owner::User;
+    Line { file, line: number, told_by: (teller != place).then_some(told), own }
 }

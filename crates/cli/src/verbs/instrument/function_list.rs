@@ -5,23 +5,26 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use backtrail_build::Error;
+use backtrail_foreign::file::read_list;
 use serde_json::Value;
+
+use crate::exit::Unreadable;
 
 /// The functions that a file names: one on each line, or those on the stacks of
 /// what `backtrail autopsy --json` wrote, be it one document or one on each line.
 pub fn read(path: &Path) -> anyhow::Result<Vec<String>> {
-    let text = std::fs::read_to_string(path).map_err(Error::read(path))?;
+    let text = read_list(path).map_err(Error::read(path))?;
     if text.trim_start().starts_with('{') {
         let mut found = BTreeSet::new();
         for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
             let document = document
-                .map_err(|error| anyhow::anyhow!("{}: no JSON: {error}", path.display()))?;
+                .map_err(|error| Unreadable(format!("{}: no JSON: {error}", path.display())))?;
             let schema = document["schema"].as_str().unwrap_or_default();
             if !schema.starts_with("backtrail.autopsy/") {
-                anyhow::bail!(
+                anyhow::bail!(Unreadable(format!(
                     "{}: its schema is {schema:?}, not that of `backtrail autopsy --json`",
                     path.display()
-                );
+                )));
             }
             found.extend(on_stacks(&document));
         }

@@ -1,6 +1,6 @@
 //! `backtrail paths --compare`: what changed, and whether it is too much.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
 use backtrail_profile::compare::{FunctionChange, PathChange, compare};
@@ -8,15 +8,16 @@ use backtrail_profile::derived::counted_blocks;
 use backtrail_profile::merge::title;
 use backtrail_profile::model::{self, Profile};
 use backtrail_report::comparison::{self, Change, Comparison, Limit, PATHS};
-use backtrail_report::paths::{Program, SourceFile, chain};
+use backtrail_report::paths::{Program, chain};
 use globset::Glob;
 
-use super::view::Viewer;
+use super::view::{Viewer, file};
 use super::{TOP, load};
 use crate::args;
 use crate::exit::{FINDING, Unreadable};
 use crate::json::write_document;
-use crate::style::{demangle, terminal};
+use crate::stdout;
+use crate::style::{Detail, demangle, detail, terminal};
 
 /// Compares two files.
 pub fn run(args: &args::Paths, before: &Path, after: &Path) -> anyhow::Result<u8> {
@@ -60,17 +61,18 @@ pub fn run(args: &args::Paths, before: &Path, after: &Path) -> anyhow::Result<u8
             .iter()
             .map(|change| Change {
                 finding: is_over(change),
-                ..describe(&profiles, change, args.json)
+                ..describe(&profiles, change, args.json, detail(args.full))
             })
             .collect(),
         unchanged: comparison.unchanged,
         limit,
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = stdout::open(stdout::form(args.json));
     if args.json {
         write_document(&mut out, &comparison::json::Document::new(&shown))?;
     } else {
-        let text = comparison::render(&shown, args.top.unwrap_or(TOP), terminal());
+        let text =
+            comparison::render(&shown, args.top.unwrap_or(TOP), detail(args.full), terminal());
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
@@ -111,7 +113,12 @@ fn name<'a>(profiles: &'a [Profile; 2], change: &FunctionChange) -> &'a str {
 
 /// The change as it is shown, with the lines of all its paths if they are asked
 /// for.
-fn describe(profiles: &[Profile; 2], change: &FunctionChange, with_lines: bool) -> Change {
+fn describe(
+    profiles: &[Profile; 2],
+    change: &FunctionChange,
+    with_lines: bool,
+    detail: Detail,
+) -> Change {
     let inexact = [0, 1].into_iter().any(|side: usize| {
         let exact = |place: usize| profiles[side].functions[place].edges_exact;
         change.functions[side].is_some_and(|place| !exact(place))
@@ -121,11 +128,11 @@ fn describe(profiles: &[Profile; 2], change: &FunctionChange, with_lines: bool) 
     let shown = [0, 1].map(|side: usize| {
         let profile = &profiles[side];
         let place = change.functions[side]?;
-        Some(Viewer::default().function(profile, &profile.functions[place]))
+        Some(Viewer::default().function(profile, place))
     });
     let files = [0, 1].map(|side: usize| {
-        let file = |path: &String| SourceFile { path: path.clone(), lines: None };
-        Program { files: profiles[side].files.iter().map(file).collect(), ..Program::default() }
+        let files = profiles[side].files.iter().map(|path| file(path)).collect();
+        Program { files, ..Program::default() }
     });
     // As the side shows it that has it, the second if both do.
     let seen = |path: &PathChange| {
@@ -135,18 +142,18 @@ fn describe(profiles: &[Profile; 2], change: &FunctionChange, with_lines: bool) 
     };
     let chain = |path: &PathChange| {
         let (files, function, path) = seen(path)?;
-        Some(chain::words(files, function, path).join(" "))
+        Some(chain::words(files, function, path, detail).join(" "))
     };
     let lines = |path: &PathChange| {
         let (files, function, path) = seen(path)?;
-        Some(chain::lines(files, function, path))
+        Some([chain::lines(files, function, path), chain::own_lines(files, function, path)])
     };
     let id = |path: &PathChange, side: usize| {
         Some(profiles[side].functions[change.functions[side]?].paths[path.paths[side]?].id)
     };
     let path = |(number, path): (usize, &PathChange)| comparison::PathChange {
         chain: if number < PATHS { chain(path).unwrap_or_default() } else { String::new() },
-        lines: if with_lines { lines(path).unwrap_or_default() } else { Vec::new() },
+        lines: if with_lines { lines(path).unwrap_or_default() } else { Default::default() },
         ids: [id(path, 0), id(path, 1)],
         counts: path.counts,
         shares: [share(path.counts[0], 0), share(path.counts[1], 1)],

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use backtrail_profile::derived::{Counts, compute_function_lines};
+use backtrail_collect::local::signal_name;
+use backtrail_profile::derived::{self, Counts};
+use backtrail_profile::known::{self, KnownCounts};
 use backtrail_profile::model::{self, Profile};
 use backtrail_report::paths::{
-    Decision, Edge, End, Function, PartialPath, Path, Place, Program, SourceFile, Start,
+    Decision, Edge, End, Function, Line, PartialPath, Path, Place, Program, Ran, SourceFile, Start,
 };
 
+use crate::own_code::{Owner, nearest};
 use crate::source;
 use crate::style::demangle;
 
@@ -18,42 +21,68 @@ pub struct Viewer {
     /// Inlined functions, by linkage name, and their numbers.
     scopes: BTreeMap<String, u32>,
     names: Vec<String>,
+    /// Whose each file is, as far as that was asked.
+    owners: BTreeMap<u32, Owner>,
+}
+
+/// A source file, without its lines.
+pub fn file(path: &str) -> SourceFile {
+    SourceFile { path: path.to_owned(), lines: None, own: Owner::of(path) == Owner::User }
 }
 
 impl Viewer {
     /// Everything there is to show.
     pub fn program(mut self, profile: &Profile) -> Program {
         let mut functions: Vec<Function> =
-            profile.functions.iter().map(|function| self.function(profile, function)).collect();
+            (0..profile.functions.len()).map(|number| self.function(profile, number)).collect();
+        for (function, ran) in functions.iter_mut().zip(known::Ran::of_all(profile)) {
+            function.ran = match ran {
+                known::Ran::No => Ran::No,
+                known::Ran::Unknown => Ran::Unknown,
+                known::Ran::Inlined => Ran::Inlined,
+                known::Ran::Itself => Ran::Itself,
+            };
+        }
         for model::PartialPath { function, starts, blocks, count } in &profile.partial {
             let (starts, blocks, count) = (start(*starts), blocks.clone(), *count);
             functions[*function as usize].partial.push(PartialPath { starts, blocks, count });
         }
-        let file = |path: &String| SourceFile { path: path.clone(), lines: source::read(path) };
+        let file = |path: &String| SourceFile { lines: source::read(path), ..file(path) };
         Program {
             program: profile.program.clone(),
             build_id: profile.build_id.clone(),
             incomplete: profile.incomplete.clone(),
             processes: profile.processes,
+            ended_by: profile
+                .ended_by
+                .iter()
+                .map(|&(signal, runs)| (signal_name(signal), runs))
+                .collect(),
+            merged: profile.merged.iter().map(crate::alike::view).collect(),
             files: profile.files.iter().map(file).collect(),
             scopes: self.names,
             functions,
         }
     }
 
-    /// One function, without its partial paths.
-    pub fn function(&mut self, profile: &Profile, function: &model::Function) -> Function {
-        let counts = Counts::of(function);
-        let lines = compute_function_lines(profile, function, &counts);
-        let line = |(line, count): (backtrail_profile::derived::Line, u64)| {
-            (Place { file: line.file, line: line.line, scope: None }, count)
+    /// One function, without its partial paths and whether it ran.
+    pub fn function(&mut self, profile: &Profile, number: usize) -> Function {
+        let function = &profile.functions[number];
+        let known = KnownCounts::of(profile, number);
+        let counted = Counts::of(function);
+        let lines = known.lines(profile, function);
+        let line = |(line, count): (derived::Line, Option<u64>)| {
+            (Line { file: line.file, line: line.line, scope: None }, count)
+        };
+        let numbers = |is_one: &dyn Fn(usize) -> bool| -> Vec<u32> {
+            (0..function.blocks.len()).filter(|&it| is_one(it)).map(|it| it as u32).collect()
         };
         Function {
             id: format!("{}#{}", function.unit, function.name),
             name: function.name.clone(),
             demangled: demangle(&function.name),
             unit: function.unit.clone(),
-            place: function.location.and_then(|number| self.place(profile, number)),
+            place: function.location.and_then(|number| self.line(profile, number)),
             acyclic_paths: function.acyclic_paths.count,
             acyclic_paths_exact: function.acyclic_paths.exact,
             instrumented: match &function.instrumented {
@@ -64,7 +93,11 @@ impl Viewer {
             entries: function.entries,
             inherited: function.inherited,
             unfinished: function.unfinished,
+            activations_exact: profile.inexact(number).is_none_or(|it| it.activations_exact),
             edges_exact: function.edges_exact,
+            ran: Ran::default(),
+            ran_uncounted: numbers(&|it| counted.blocks[it] == 0 && known.counts.blocks[it] > 0),
+            unknown: numbers(&|it| known.unknown_blocks[it]),
             blocks: function
                 .blocks
                 .iter()
@@ -75,12 +108,13 @@ impl Viewer {
             edges: function
                 .edges
                 .iter()
-                .zip(&counts.edges)
-                .map(|(edge, &count)| Edge {
+                .enumerate()
+                .map(|(place, edge)| Edge {
                     from: edge.from,
                     to: edge.to,
                     decision: decision(&edge.decision),
-                    count,
+                    count: counted.edges[place],
+                    ran: (!known.unknown_edges[place]).then_some(known.counts.edges[place] > 0),
                 })
                 .collect(),
             lines: lines.into_iter().map(line).collect(),
@@ -89,8 +123,23 @@ impl Viewer {
         }
     }
 
-    /// A position, if it has a line.
+    /// A position, if it has a line, with the line that tells more.
     fn place(&mut self, profile: &Profile, number: u32) -> Option<Place> {
+        let line = self.line(profile, number)?;
+        let outer = |at: &u32| profile.locations[*at as usize].inlined_at;
+        let chain: Vec<u32> = std::iter::successors(Some(number), outer)
+            .filter(|&at| profile.locations[at as usize].line > 0)
+            .collect();
+        let owners = chain.iter().map(|&at| {
+            let file = profile.locations[at as usize].file;
+            *self.owners.entry(file).or_insert_with(|| Owner::of(&profile.files[file as usize]))
+        });
+        let told_by = nearest(owners).and_then(|place| self.line(profile, chain[place]));
+        Some(Place { line, told_by: told_by.unwrap_or(line) })
+    }
+
+    /// The line of a position, if it has one.
+    fn line(&mut self, profile: &Profile, number: u32) -> Option<Line> {
         let location = &profile.locations[number as usize];
         let scope = location.inlined_at.map(|_| match self.scopes.get(&location.scope) {
             Some(&scope) => scope,
@@ -101,7 +150,7 @@ impl Viewer {
                 scope
             }
         });
-        (location.line > 0).then_some(Place { file: location.file, line: location.line, scope })
+        (location.line > 0).then_some(Line { file: location.file, line: location.line, scope })
     }
 }
 

@@ -1,22 +1,23 @@
 //! One profile from copies of a program, each of which counts a part.
 
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
-use backtrail_build::variant::{self, Scheme, modules_to_plan};
+use backtrail_build::trust::Trust;
+use backtrail_build::variant::{self, Destination, Scheme, modules_to_plan};
 use backtrail_collect::copies::{self, Copies, Engine, Event, Isolation, SlurmOptions, Variant};
 use backtrail_profile::model::Profile;
 use backtrail_profile::partition::{Partition, Strategy};
-use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 
 use super::recorded_nothing;
+use crate::alike;
 use crate::args::{self, copies::Isolate};
 use crate::path_counting::{CopyCounting, PathCounting};
+use crate::progress::Phase;
 use crate::recorded;
 
 /// Derives a variant for each copy, runs them all and puts their counts together.
@@ -30,7 +31,9 @@ pub fn collect(
     let modules = modules_to_plan(carried)?;
     let program = counting.program(&modules);
     let count = usize::from(args.copies.copies);
+    let planning = Phase::begin("planning", quiet);
     let partition = Partition::new(&program, strategy(args.copies.strategy), count);
+    drop(planning);
     let name = args.program.file_name().unwrap_or_default();
     let variants: Vec<Variant> = (1..=count)
         .map(|copy| {
@@ -42,16 +45,10 @@ pub fn collect(
             }
         })
         .collect();
-    derive_all(carried, counting, &partition, &variants, quiet)?;
+    derive_all(args, carried, counting, &partition, &variants, quiet)?;
 
-    let bar = bar("running {bar:30} {pos}/{len} copies, {msg}", count, quiet);
-    let listener = |event: Event| match event {
-        Event::Notice(text) => bar.suspend(|| eprintln!("backtrail: {text}")),
-        Event::Progress { done, what, .. } => {
-            bar.set_position(done as u64);
-            bar.set_message(what);
-        }
-    };
+    let phase = Phase::counted("running", count, "copies", quiet);
+    let listener = |event: Event| phase.hear(event);
     let entry = std::env::current_exe().map_err(Error::read(Path::new("/proc/self/exe")))?;
     let outcome = copies::run_copies(&Copies {
         variants: &variants,
@@ -64,47 +61,42 @@ pub fn collect(
         entry: &entry,
         listener: &listener,
     });
-    bar.finish_and_clear();
-    let outcome = outcome?;
+    drop(phase);
+    let outcome = outcome?.uninterrupted()?;
     if variants.iter().all(|variant| !variant.records.is_dir()) {
-        anyhow::bail!(recorded_nothing(&args.program, scratch));
+        return Err(recorded_nothing(&args.program, scratch, outcome.status));
     }
-    let profile = recorded::load_copies(carried, &modules, counting, &variants, outcome.status)?;
+    let _reading = Phase::begin("reading what was counted", quiet);
+    let shared = alike::shared(args.copies.running.isolate);
+    let profile =
+        recorded::load_copies(carried, &modules, counting, &variants, outcome.status, shared)?;
+    profile.merged.iter().for_each(alike::tell);
     Ok((outcome.status, profile))
 }
 
 /// Derives the variants of all copies.
 fn derive_all(
+    args: &args::Profile,
     carried: &Carried,
     counting: &PathCounting,
     partition: &Partition,
     variants: &[Variant],
     quiet: bool,
 ) -> Result<(), Error> {
-    let bar = bar("deriving {bar:30} {pos}/{len} units", carried.units.len(), quiet);
+    let total = carried.units.len() * variants.len();
+    let phase = Phase::counted("deriving", total, "units", quiet);
     let done = AtomicUsize::new(0);
-    let derived = variants.par_iter().enumerate().try_for_each(|(copy, variant)| {
+    variants.par_iter().enumerate().try_for_each(|(copy, variant)| {
         let folder = variant.executable.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(Error::write(folder))?;
         let scheme = CopyCounting { counting, partition, copy };
         let progress = |_, total: usize| {
-            bar.set_length((total * variants.len()) as u64);
-            bar.set_position(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+            phase.at(done.fetch_add(1, Ordering::Relaxed) + 1, total * variants.len());
         };
-        variant::derive(carried, Scheme::Counting(&scheme), &variant.executable, &progress)
-            .map(drop)
-    });
-    bar.finish_and_clear();
-    derived
-}
-
-/// A bar on a terminal.
-pub fn bar(template: &str, length: usize, quiet: bool) -> ProgressBar {
-    if quiet || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template(template).expect("the template is a constant");
-    ProgressBar::new(length as u64).with_style(style)
+        let (scheme, trust) = (Scheme::Counting(&scheme), Trust::given(args.trust));
+        let destination = Destination::in_place(&variant.executable);
+        variant::derive(carried, scheme, trust, destination, &progress).map(drop)
+    })
 }
 
 /// The strategy of this name.

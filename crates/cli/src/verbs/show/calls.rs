@@ -4,15 +4,18 @@ use std::io::Write;
 use std::path::Path;
 
 use backtrail_build::output::{Mode, WholeFile, write_whole};
+use backtrail_collect::local::signal_name;
+use backtrail_foreign::text::shown;
 use backtrail_report::flame::{self, Bar};
 use backtrail_trace::call_tree::CallTree;
 use backtrail_trace::file::{Ending, Legend, Step};
 use globset::GlobMatcher;
 
 use super::trace::open;
+use crate::alike;
 use crate::args;
 use crate::exit::Unreadable;
-use crate::style::{demangle, dim, number};
+use crate::style::{Detail, Style, demangle, detail, dim, number, shorten_middle, terminal};
 
 /// Gives each step of each thread to `step`, and begins threads with `begin`.
 fn walk(
@@ -45,6 +48,10 @@ fn bars(args: &args::Show) -> anyhow::Result<(Legend, Vec<String>, Vec<Bar>)> {
     let file = open(&args.record)?;
     let legend = file.legend().clone();
     let mut notes = legend.incomplete.clone();
+    notes.extend(file.ended_by().map(|it| format!("ended by {}", signal_name(it))));
+    for (what, said) in file.merged().iter().flat_map(|it| alike::view(it).lines(Style::PLAIN)) {
+        notes.push(format!("{what}: {said}"));
+    }
     for thread in file.threads() {
         if let Ending::Unknown(why) = &thread.ending {
             notes.push(format!(
@@ -93,6 +100,11 @@ pub fn tree(
     for note in notes {
         writeln!(out, "{}", dim(&note))?;
     }
+    let style = terminal();
+    let name = |name: &str, depth: usize| match detail(args.full) {
+        Detail::Short => shorten_middle(&shown(name), style.room(37 + 2 * depth, 24)),
+        Detail::Full => shown(name),
+    };
     let mut children = vec![Vec::new(); bars.len()];
     let mut waiting = Vec::new();
     let mut all = 0;
@@ -119,7 +131,7 @@ pub fn tree(
                 number(bar.total),
                 number(bar.calls),
                 "",
-                bar.name,
+                name(&bar.name, depth),
                 indent = 2 * depth
             )?;
         }
@@ -136,7 +148,7 @@ pub fn page(args: &args::Show, folder: &Path, out: &mut impl Write) -> anyhow::R
     std::fs::create_dir_all(folder).map_err(backtrail_build::Error::write(folder))?;
     let page = folder.join("index.html");
     write_whole(&page, flame::render(&legend.program, &notes, &bars).as_bytes(), Mode::Data)?;
-    writeln!(out, "{}", page.display())?;
+    writeln!(out, "{}", shown(&page.display().to_string()))?;
     Ok(())
 }
 

@@ -5,15 +5,22 @@ use std::io::{self, BufReader, Write};
 use std::path::Path;
 
 use backtrail_build::Error;
+use backtrail_collect::local::signal_name;
+use backtrail_foreign::file;
+use backtrail_foreign::text::{shown, source};
+use backtrail_report::merged::Merged;
 use backtrail_trace::file::{Ending, Legend, Step, TraceFile};
 use globset::GlobMatcher;
 use serde::Serialize;
 
+use super::name_shown;
+use crate::alike;
 use crate::args;
 use crate::exit::Unreadable;
 use crate::json::write_line;
+use crate::own_code::told;
 use crate::source::Sources;
-use crate::style::{bold, demangle, dim, number};
+use crate::style::{Detail, bold, counted, demangle, detail, dim, terminal};
 
 /// The first line of `--json`.
 #[derive(Serialize)]
@@ -22,6 +29,9 @@ struct Header<'a> {
     program: &'a str,
     build_id: &'a str,
     incomplete: Option<String>,
+    ended_by: Option<String>,
+    /// How far the runs were compared that it was put together from.
+    merged: Option<Merged>,
     threads: Vec<ThreadRow>,
 }
 
@@ -43,11 +53,13 @@ struct Row<'a> {
     function: &'a str,
     block: String,
     line: Option<String>,
+    /// The user's own line, of code of a library the one that it was inlined into.
+    own_line: Option<String>,
 }
 
 /// Opens the trace file at `path`.
 pub fn open(path: &Path) -> anyhow::Result<TraceFile<BufReader<File>>> {
-    let file = File::open(path).map_err(Error::read(path))?;
+    let file = file::open(path).map_err(Error::read(path))?;
     let file = TraceFile::open(BufReader::new(file));
     file.map_err(|error| {
         let hint = match error {
@@ -70,6 +82,8 @@ pub fn run(
     let legend = file.legend().clone();
     let names = Names::new(&legend, filter);
     let threads = file.threads().to_vec();
+    let ended_by = file.ended_by().map(signal_name);
+    let merged = file.merged().map(alike::view);
     if args.json {
         let incomplete = (!legend.incomplete.is_empty()).then(|| legend.incomplete.join("; "));
         let row = |thread: &backtrail_trace::file::ThreadIndex| ThreadRow {
@@ -84,11 +98,18 @@ pub fn run(
         let (program, build_id) = (&legend.program[..], &legend.build_id[..]);
         let threads = threads.iter().map(row).collect();
         let schema = "backtrail.show/1";
-        write_line(out, &Header { schema, program, build_id, incomplete, threads })?;
+        let header = Header { schema, program, build_id, incomplete, ended_by, merged, threads };
+        write_line(out, &header)?;
     } else {
         writeln!(out, "{}", bold(&legend.program))?;
         for why in &legend.incomplete {
-            writeln!(out, "  incomplete: {why}")?;
+            writeln!(out, "  incomplete: {}", shown(why))?;
+        }
+        if let Some(signal) = ended_by {
+            writeln!(out, "  ended by {signal}")?;
+        }
+        for (what, said) in merged.iter().flat_map(|it| it.lines(terminal())) {
+            writeln!(out, "  {what}: {said}")?;
         }
     }
     let bytes = file.bytes();
@@ -140,7 +161,7 @@ pub fn run(
             if let Ending::Unknown(why) = &thread.ending {
                 writeln!(out, "  {}", dim(&format!("what followed is not known: {why}")))?;
             }
-            writeln!(out, "  {}", dim(&format!("{} blocks in all", number(thread.steps))))?;
+            writeln!(out, "  {}", dim(&format!("{} in all", counted(thread.steps, "block"))))?;
         }
     }
     let total: u64 = threads.iter().map(|thread| thread.steps).sum();
@@ -154,7 +175,8 @@ pub fn run(
 
 /// Which places pass the filter.
 struct Names {
-    wanted: Option<Vec<bool>>,
+    /// By increasing number.
+    wanted: Option<Vec<u32>>,
 }
 
 impl Names {
@@ -163,20 +185,16 @@ impl Names {
             let is_wanted = |name: &str| filter.is_match(name) || filter.is_match(demangle(name));
             let functions: Vec<bool> =
                 legend.functions.iter().map(|it| is_wanted(&it.name)).collect();
-            let count = legend.places.last().map_or(0, |(place, _)| *place as usize + 1);
-            let mut places = vec![false; count];
-            for (place, name) in &legend.places {
-                let function = functions.get(name.function as usize);
-                places[*place as usize] = function.copied().unwrap_or(false);
-            }
-            places
+            let is_wanted = |function: u32| functions.get(function as usize) == Some(&true);
+            let places = legend.places.iter().filter(|(_, name)| is_wanted(name.function));
+            places.map(|(place, _)| *place).collect()
         });
         Self { wanted }
     }
 
     fn is_wanted(&self, place: u32) -> bool {
         let wanted = self.wanted.as_ref();
-        wanted.is_none_or(|it| it.get(place as usize).copied().unwrap_or(false))
+        wanted.is_none_or(|it| it.binary_search(&place).is_ok())
     }
 }
 
@@ -193,10 +211,14 @@ impl Walk<'_> {
     fn push(&mut self, out: &mut impl Write, event: u64, step: Step) -> io::Result<()> {
         if self.args.json {
             let (function, block) = self.legend.name(step.place).unwrap_or(("?", "?".into()));
-            let line = self.legend.line(step.place).map(|(file, line)| format!("{file}:{line}"));
+            let written = |(file, line): (&str, u32)| format!("{file}:{line}");
+            let line = self.legend.line(step.place).map(written);
+            let own = told(self.legend.lines(step.place)).filter(|(_, is_own)| *is_own);
+            let own_line = own.map(|(line, _)| written(line));
             let (process, thread) = self.ids;
             let depth = step.depth;
-            return write_line(out, &Row { process, thread, event, depth, function, block, line });
+            let row = Row { process, thread, event, depth, function, block, line, own_line };
+            return write_line(out, &row);
         }
         if let Some((first, pending, times)) = &mut self.pending
             && *pending == step
@@ -213,17 +235,26 @@ impl Walk<'_> {
     fn flush(&mut self, out: &mut impl Write) -> io::Result<()> {
         let Some((event, step, times)) = self.pending.take() else { return Ok(()) };
         let (function, block) = self.legend.name(step.place).unwrap_or(("?", "?".into()));
-        let place = self.legend.line(step.place);
+        let place = match detail(self.args.full) {
+            Detail::Short => told(self.legend.lines(step.place)).map(|(line, _)| line),
+            Detail::Full => self.legend.line(step.place),
+        };
         let line = place.map_or(String::new(), |(file, line)| {
             let file =
                 Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
             format!("{file}:{line}")
         });
         let text = place.and_then(|(file, line)| self.sources.line(file, line)).unwrap_or_default();
-        let times = if times > 1 { format!("  ({} times)", number(times)) } else { String::new() };
-        let name =
-            format!("{:1$}{2}", "", 2 * (step.depth.min(20) as usize - 1), demangle(function));
-        let text = dim(text.trim());
+        let times =
+            if times > 1 { format!("  ({})", counted(times, "time")) } else { String::new() };
+        let name = format!(
+            "{:1$}{2}",
+            "",
+            2 * (step.depth.clamp(1, 20) as usize - 1),
+            name_shown(self.args.full, function)
+        );
+        let text = dim(&source(text));
+        let line = shown(&line);
         writeln!(out, "{event:>10}  {name:<24} {block:<5} {line:<20} {text}{times}")
     }
 }

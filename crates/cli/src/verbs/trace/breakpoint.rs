@@ -19,24 +19,31 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use backtrail_build::Error;
 use backtrail_build::output::WholeFile;
-use backtrail_build::{Error, interruption};
 use backtrail_collect::copies::{self, Copies, Event, Variant};
+use backtrail_foreign::say;
 use backtrail_graph::Index as _;
-use backtrail_machine::code::Code;
+use backtrail_interruption::Folder;
+use backtrail_machine::code::{Callee, Code, Exit};
 use backtrail_machine::tracee::Ended;
+use backtrail_plan::merged::Merged;
 use backtrail_trace::distribution::Profile;
 use backtrail_trace::file::{self, Step};
 use backtrail_trace::icfg::{Node, PlaceKind, Role, Routine};
 use backtrail_trace::machine_graph::MachineGraph;
 use backtrail_trace::planning::{self, Plan};
 use backtrail_trace::rebuild::{Divergence, Outcome, Rebuild, Tables};
+use backtrail_trace::unfollowed::Why;
 
-use super::{begin_file, finish_file};
+use super::{begin_file, causes, finish_file};
+use crate::alike;
 use crate::args::copies::{Engine, Running};
 use crate::args::program::Program;
 use crate::exit::Diverged;
-use crate::verbs::profile::copies::{bar, engine, isolation};
+use crate::progress::{self, Phase};
+use crate::style::counted;
+use crate::verbs::profile::copies::{engine, isolation};
 use modules::Modules;
 use partial::{Events, Partial, Summary, ThreadSummary};
 
@@ -69,44 +76,63 @@ pub struct Request<'a> {
 /// Plans, runs, and writes the trace.
 pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatus> {
     let program = request.program.canonicalize().map_err(Error::read(request.program))?;
+    let finding = Phase::begin("finding code", request.quiet);
     let (modules, code) = Modules::of(&program, request)?;
+    drop(finding);
+    let planning = Phase::begin("planning", request.quiet);
     let graph = MachineGraph::new(&code)?;
     let weights =
         request.weights.map(|path| planned::counts_of(path, &program, &code)).transpose()?;
     let plan = planned::plan(request, &code, &graph, weights.as_ref())?;
+    drop(planning);
     let scratch = scratch(request.running)?;
     if request.explain {
         planned::explain_code(request.runs, &code, &graph, &plan);
     }
     let (partials, status) = match &plan.profiles[..] {
         [profile] => {
-            // The system ends the program when this process is interrupted.
-            interruption::removes(scratch.path().to_owned());
             let job = copy::Job::new(&modules, request, profile)?;
             let partial = Partial::new(scratch.path());
+            progress::running(request.program, request.quiet);
             let summary = copy::trace(&job, request.arguments, &partial, &code, &graph)?;
-            let status = status_of(&summary);
+            let status = status_of(summary.ended());
             (vec![(partial, summary)], status)
         }
         profiles => run_copies(request, &modules, profiles, scratch.path())?,
     };
     let stops: Vec<u64> = partials.iter().map(|(_, summary)| summary.stops).collect();
-    let blocks = rebuild(&program, &code, &graph, &plan, &partials, output)?;
+    // A program that may not be changed notes nothing by itself.
+    let shared = || alike::shared(request.running.isolate);
+    let parts = "which way was taken where one run alone has breakpoints";
+    let runs = plan.profiles.len();
+    let merged = (runs > 1).then(|| alike::unchecked(runs, shared(), parts));
+    let rebuilding = Phase::begin("rebuilding the trace", request.quiet);
+    let mut ran = vec![false; code.routines.len()];
+    let runs = Runs { code: &code, graph: &graph, plan: &plan, partials: &partials };
+    let blocks = rebuild(&program, &runs, merged, output, &mut ran);
+    let blocks = blocks.map_err(|error| {
+        if error.is::<Diverged>() {
+            note_observed(&mut ran, &graph, &plan, &partials);
+        }
+        with_cause(error, &code, &ran, request.in_process)
+    })?;
+    drop(rebuilding);
+    let untraced = partials.first().and_then(|(_, summary)| summary.untraced());
+    if let Some(untraced) = untraced.filter(|_| !request.quiet) {
+        say!("backtrail: not traced: {untraced}");
+    }
     if request.explain {
-        eprintln!("backtrail: {blocks} blocks executed");
+        say!("backtrail: {blocks} blocks executed");
         planned::explain_stops(request.runs, &program, &code, &graph, &plan, &stops, output)?;
         let seconds = partials.iter().map(|(_, summary)| format!("{:.3}", summary.seconds));
-        eprintln!("backtrail: seconds: {}", seconds.collect::<Vec<_>>().join(" "));
+        say!("backtrail: seconds: {}", seconds.collect::<Vec<_>>().join(" "));
     }
     Ok(status)
 }
 
 /// A folder that all runs see, wherever they are.
-fn scratch(running: &Running) -> Result<tempfile::TempDir, Error> {
-    let make = |place: &Path| {
-        let folder = tempfile::Builder::new().prefix(".backtrail-trace-").tempdir_in(place);
-        folder.map_err(Error::write(place))
-    };
+fn scratch(running: &Running) -> Result<Folder, Error> {
+    let make = |place: &Path| Folder::within(place, "trace").map_err(Error::write(place));
     match (running.engine, &running.slurm_dir) {
         (Engine::Local, _) => make(&std::env::temp_dir()),
         (Engine::Slurm, Some(folder)) => {
@@ -119,14 +145,22 @@ fn scratch(running: &Running) -> Result<tempfile::TempDir, Error> {
     }
 }
 
-fn status_of(summary: &Summary) -> ExitStatus {
-    ExitStatus::from_raw(match summary.ended() {
+fn status_of(ended: Ended) -> ExitStatus {
+    ExitStatus::from_raw(match ended {
         Ended::Exited(code) => (code & 0xff) << 8,
         Ended::Killed(signal) => signal & 0x7f,
     })
 }
 
 type Partials = Vec<(Partial, Summary)>;
+
+/// What was planned for some code, and what came of it.
+struct Runs<'a> {
+    code: &'a Code,
+    graph: &'a MachineGraph,
+    plan: &'a Plan,
+    partials: &'a Partials,
+}
 
 /// Runs a copy for each profile.
 fn run_copies(
@@ -158,14 +192,8 @@ fn run_copies(
         std::fs::set_permissions(&executable, mode).map_err(Error::write(&executable))?;
         variants.push(Variant { executable, records: folder.join("records") });
     }
-    let bar = bar("running {bar:30} {pos}/{len} runs, {msg}", variants.len(), request.quiet);
-    let listener = |event: Event| match event {
-        Event::Notice(text) => bar.suspend(|| eprintln!("backtrail: {text}")),
-        Event::Progress { done, what, .. } => {
-            bar.set_position(done as u64);
-            bar.set_message(what);
-        }
-    };
+    let phase = Phase::counted("running", variants.len(), "runs", request.quiet);
+    let listener = |event: Event| phase.hear(event);
     let outcome = copies::run_copies(&Copies {
         variants: &variants,
         name: request.program.name(),
@@ -177,12 +205,12 @@ fn run_copies(
         entry: &entry,
         listener: &listener,
     });
-    bar.finish_and_clear();
+    drop(phase);
     // Why a copy could not be traced says more than that copies differ.
     for variant in &variants {
         Partial::new(&variant.records).check()?;
     }
-    let outcome = outcome?;
+    let outcome = outcome?.uninterrupted()?;
     // Copies that a signal ended left no word.
     if let (Some(signal), true) = (
         outcome.status.signal(),
@@ -199,17 +227,20 @@ fn run_copies(
     Ok((partials, outcome.status))
 }
 
-/// Puts the trace together and writes it; how many blocks it has.
+/// Puts the trace together and writes it; how many blocks it has. Notes the routines that
+/// `ran`.
 fn rebuild(
     program: &Path,
-    code: &Code,
-    graph: &MachineGraph,
-    plan: &Plan,
-    partials: &Partials,
+    runs: &Runs<'_>,
+    merged: Option<Merged>,
     output: &Path,
+    ran: &mut [bool],
 ) -> anyhow::Result<u64> {
+    let &Runs { code, graph, plan, partials } = runs;
     let tables = Tables::new(&graph.icfg, &plan.profiles)?;
     let process = partials.first().map_or(0, |(_, summary)| summary.process);
+    let status = partials.first().map(|(_, summary)| status_of(summary.ended()));
+    let status = status.unwrap_or_default();
     let mut writer = begin_file(output)?;
     let mut blocks = 0;
     let mut number = 0;
@@ -229,7 +260,7 @@ fn rebuild(
         }
         writer.begin_thread(process, number)?;
         let mut rebuild = Rebuild::new(&tables, root, traces).with_resumes();
-        blocks += write_thread(&mut rebuild, &mut writer, code, graph, plan)?;
+        blocks += write_thread(&mut rebuild, &mut writer, code, graph, plan, ran)?;
         let ending = match rebuild.outcome() {
             Some(Outcome::Unknown(node)) => {
                 let place = describe(node, code, graph);
@@ -239,7 +270,8 @@ fn rebuild(
         };
         writer.end_thread(ending)?;
     }
-    finish_file(writer, legend::of(program, code)?)?;
+    merged.into_iter().for_each(|it| writer.merged(it));
+    finish_file(writer, legend::of(program, code)?, status)?;
     Ok(blocks)
 }
 
@@ -273,6 +305,7 @@ fn write_thread(
     code: &Code,
     graph: &MachineGraph,
     plan: &Plan,
+    ran: &mut [bool],
 ) -> anyhow::Result<u64> {
     let explain = |error, before| match error {
         backtrail_trace::Error::Diverged(it) => explain_divergence(&it, before, code, graph, plan),
@@ -288,6 +321,9 @@ fn write_thread(
         let depth = rebuild.depth();
         let data = &graph.icfg.nodes()[node];
         if let Role::Block(block) = data.role {
+            if let Some(ran) = ran.get_mut(data.routine.position()) {
+                *ran = true;
+            }
             let is_entry = graph.icfg.routines()[data.routine].entry == node;
             let is_elsewhere = last.is_none_or(|(before, height)| {
                 height != depth || graph.icfg.nodes()[before].routine != data.routine
@@ -342,12 +378,63 @@ fn explain_divergence(
         format!("; run {} has {next} next", profile + 1)
     });
     anyhow::anyhow!(Diverged(format!(
-        "the runs diverged after {} places, the last of them {last}{}: {}; the program does not do \
-         the same in every run, or jumps where its code does not tell",
-        divergence.position,
+        "the runs diverged after {}, the last of them {last}{}: {}; the program does not do the \
+         same in every run (time, random numbers, addresses, signals, the order of its threads \
+         have to be the same in all), or jumps where its code does not tell",
+        counted(divergence.position, "place"),
         next.unwrap_or_default(),
         divergence.why
     )))
+}
+
+/// Notes the routines that breakpoints were met in, of all threads.
+fn note_observed(ran: &mut [bool], graph: &MachineGraph, plan: &Plan, partials: &Partials) {
+    for ((partial, summary), profile) in partials.iter().zip(&plan.profiles) {
+        for thread in 0..summary.threads.len() {
+            // Whatever is wrong with them has been told.
+            for event in partial.events(thread, graph, profile).into_iter().flatten() {
+                let node = match graph.icfg.place(profile.places()[event.witness.position()]) {
+                    PlaceKind::Node(node) => node,
+                    PlaceKind::Way(way) => graph.icfg.ways()[way].from,
+                };
+                if let Some(ran) = ran.get_mut(graph.icfg.nodes()[node].routine.position()) {
+                    *ran = true;
+                }
+            }
+        }
+    }
+}
+
+/// A divergence with the calls behind which breakpoints do not follow that are in what
+/// `ran`, if there are any.
+fn with_cause(error: anyhow::Error, code: &Code, ran: &[bool], in_process: bool) -> anyhow::Error {
+    if !error.is::<Diverged>() {
+        return error;
+    }
+    let mut found: BTreeMap<Why, String> = BTreeMap::new();
+    for block in code.blocks.iter().filter(|block| ran[block.routine]) {
+        let (Exit::Call(Callee::External(callee), _) | Exit::Tail(Callee::External(callee))) =
+            &block.exit
+        else {
+            continue;
+        };
+        let why = if in_process { Why::within(callee) } else { Why::of(callee) };
+        if let Some(why) = why {
+            let caller = || format!("{} ({:#x})", code.name(block.routine), block.last);
+            found.entry(why).or_insert_with(|| causes::sentence(&caller(), callee, why));
+        }
+    }
+    if found.is_empty() {
+        return error;
+    }
+    let hint = match found.keys().all(|why| *why == Why::Interrupted) {
+        true => "trace without --in-process",
+        false => "build it with 'backtrail cc' and trace with --strategy log",
+    };
+    let found: Vec<String> = found.into_values().collect();
+    let (found, said) = (found.join("; "), error.to_string());
+    let said = said.split(';').next().unwrap_or_default();
+    Diverged(format!("breakpoints cannot follow this run: {found} ({said}); {hint}")).into()
 }
 
 /// The path of a job on the command line of a copy.

@@ -7,6 +7,7 @@ use backtrail_trace::icfg::Icfg;
 use backtrail_trace::lower_bound::LowerBound;
 use backtrail_trace::planning::{Kind, Options, Strategy, distribute, is_large, plan_single_run};
 
+use crate::stdout::{self, Form};
 use crate::style::number;
 
 /// How many runs are thought of.
@@ -21,7 +22,7 @@ pub fn print(icfg: &Icfg, real: &Costs, guessed: &Costs, kind: Kind) -> anyhow::
     let trials = if icfg.nodes().len() <= super::witnesses::SMALL { 200 } else { 0 };
     let single = plan_single_run(icfg, real, kind, trials)?.cost(real);
     let blind = plan_single_run(icfg, guessed, kind, trials)?.cost(real);
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout::open(Form::Text);
     let share = |cost: u64| cost as f64 / single.max(1) as f64;
     writeln!(
         out,
@@ -72,6 +73,7 @@ pub fn print(icfg: &Icfg, real: &Costs, guessed: &Costs, kind: Kind) -> anyhow::
             Err(error) => writeln!(out, "limit {limit}: {error}")?,
         }
     }
+    out.flush()?;
     Ok(())
 }
 

@@ -1,23 +1,27 @@
 //! A trace from runs that each observe few places.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use backtrail_abi::UnitId;
-use backtrail_analysis::unseen::Behaviour;
 use backtrail_build::Error;
-use backtrail_build::variant::{self, LoggingScheme, Scheme};
+use backtrail_build::trust::Trust;
+use backtrail_build::variant::{self, Destination, LoggingScheme, Scheme};
 use backtrail_collect::copies::{self, Copies, Event, Variant};
 use backtrail_collect::local::{self, Run, child_seconds};
 use backtrail_collect::packing::Packer;
+use backtrail_foreign::say;
 use backtrail_ir::Unit;
 use backtrail_ir::program::{Object, Program};
 use backtrail_plan::UnitPlan;
 use backtrail_plan::block_log::left_out;
+use backtrail_plan::merged::Merged;
+use backtrail_plan::order::Entries;
 use backtrail_profile::unit_plan::Weights;
-use backtrail_trace::distribution::{Costs, Profile};
+use backtrail_trace::distribution::Costs;
 use backtrail_trace::icfg::from_program::ProgramGraph;
 use backtrail_trace::places::ProgramPlaces;
 use backtrail_trace::planning::{self, Options, Plan, distribute, plan_single_run};
@@ -25,17 +29,21 @@ use backtrail_trace::probes::{Kind, ProbePlaces, ProbePlan, UnitMeaning};
 use backtrail_trace::rebuild::Tables;
 use rayon::prelude::*;
 
+use super::causes::Causes;
 use super::first_run::{self, FIRST};
 use super::merge::{Merge, RunRecords};
+use super::order::OrderProbes;
 use super::weights::place_weights;
 use super::{TracedProgram, begin_file, disk_bound, finish_file};
+use crate::alike;
 use crate::args::copies::Engine;
 use crate::args::trace::{Strategy, Trace, Witness};
 use crate::exit::{Diverged, Usage};
 use crate::path_counting::read_profile_of;
-use crate::style::number;
+use crate::progress::{self, Phase};
+use crate::style::{counted, number};
 use crate::verbs::instrument::derive;
-use crate::verbs::profile::copies::{bar, engine, isolation};
+use crate::verbs::profile::copies::{engine, isolation};
 use crate::verbs::profile::recorded_nothing;
 use crate::verbs::run::tell_time_since;
 
@@ -53,8 +61,9 @@ pub fn collect(
     quiet: bool,
 ) -> anyhow::Result<ExitStatus> {
     let began = std::time::Instant::now();
-    let program = Program::of_units(traced.models().map(|(_, unit)| unit));
-    let graph = ProgramGraph::new(&program, Behaviour::of)?;
+    let mut planning = Some(Phase::begin("planning", quiet));
+    let program = traced.join();
+    let graph = ProgramGraph::new(&program)?;
     let by_first_run = args.weights.as_deref() == Some(Path::new(FIRST));
     if by_first_run {
         check_first(args)?;
@@ -71,9 +80,12 @@ pub fn collect(
     };
     let ids: BTreeMap<Object, UnitId> =
         program.units().map(|(object, _)| object).zip(traced.models().map(|(id, _)| id)).collect();
+    let order = OnceCell::new();
+    let order = || order.get_or_init(|| OrderProbes::new(traced, &program, &ids));
     let place_weights_of = |weights| place_weights(&program, &graph, weights);
     let mut costs = probe_places.costs(place_weights_of(weights.as_ref()), kind);
     if args.costs {
+        drop(planning);
         let guessed = probe_places.costs(place_weights_of(None), kind);
         super::costs::print(&graph.icfg, &costs, &guessed, planning_kind(kind))?;
         return Ok(ExitStatus::default());
@@ -83,7 +95,14 @@ pub fn collect(
     if by_first_run {
         let guessed = plan_runs(args, runs, &graph, &costs, kind, false)?;
         let profile = guessed.profiles[0].clone();
-        let ran = run_first(args, traced, &probe_places, &profile, &ids, scratch, quiet)?;
+        planning = None;
+        let mut probes = probe_places.probes(&profile);
+        if traced.is_one_module {
+            probes.number_units();
+        }
+        let scheme = WitnessLogging::new(&probes, &ids, Some(order()));
+        let ran = run_first(args, traced, &probes, scheme, &ids, scratch, quiet)?;
+        planning = planning.or_else(|| Some(Phase::begin("planning", quiet)));
         let counts = first_run::count(&ran.records, &ran.meanings, &profile)?;
         let weights = place_weights_of(None);
         let weights = first_run::scaled(&graph.icfg, &weights, &profile, &counts);
@@ -109,25 +128,29 @@ pub fn collect(
         plan.profiles.push(profile.clone());
     }
     let tables = Tables::new(&graph.icfg, &plan.profiles)?;
+    drop(planning);
     if args.explain {
         let counts: Vec<String> = probes.iter().map(|it| number(it.count() as u64)).collect();
         let icfg = &graph.icfg;
-        eprintln!(
-            "backtrail: {} routines, {} nodes, {} ways; witnesses by run: {}; planned in {:.2} s",
-            number(icfg.routines().len() as u64),
-            number(icfg.nodes().len() as u64),
-            number(icfg.ways().len() as u64),
+        say!(
+            "backtrail: {}, {}, {}; witnesses by run: {}; planned in {:.2} s",
+            counted(icfg.routines().len() as u64, "routine"),
+            counted(icfg.nodes().len() as u64, "node"),
+            counted(icfg.ways().len() as u64, "way"),
             counts.join(", "),
             began.elapsed().as_secs_f64()
         );
         super::explain_fewer(usize::from(args.runs), plan.profiles.len());
     }
+    // Of one run there is nothing to compare.
+    let order = (plan.profiles.len() > 1).then(order);
     let schemes: Vec<WitnessLogging<'_>> =
-        probes.iter().map(|plan| WitnessLogging::new(plan, &ids)).collect();
+        probes.iter().map(|plan| WitnessLogging::new(plan, &ids, order)).collect();
     let (status, variants) = run_all(args, traced, &schemes, "run", scratch, quiet)?;
     if variants.iter().any(|variant| !variant.records.is_dir()) {
-        anyhow::bail!(recorded_nothing(&args.program, scratch));
+        return Err(recorded_nothing(&args.program, scratch, status));
     }
+    let _rebuilding = Phase::begin("rebuilding the trace", quiet || args.explain);
     let mut runs: Vec<RunRecords> = variants
         .iter()
         .zip(&probes)
@@ -155,12 +178,59 @@ pub fn collect(
         tables: &tables,
         meanings: &meanings,
         blocks: &blocks,
+        causes: RefCell::new(Causes::of(&program)),
     };
+    if runs.iter().any(RunRecords::is_empty) {
+        return Err(recorded_nothing(&args.program, scratch, status));
+    }
     let mut writer = begin_file(output)?;
     let mut legend = traced.legend(&places);
     legend.incomplete = merge.write(&runs, status, &mut writer, args.explain)?;
-    finish_file(writer, legend)?;
+    if runs.len() > 1 {
+        let merged = compare(args, &runs, &meanings, status)?;
+        alike::tell(&merged);
+        writer.merged(merged);
+    }
+    finish_file(writer, legend, status)?;
     Ok(status)
+}
+
+/// How far the runs were compared; fails if they did not do the same.
+fn compare(
+    args: &Trace,
+    runs: &[RunRecords],
+    meanings: &[BTreeMap<UnitId, UnitMeaning>],
+    status: ExitStatus,
+) -> anyhow::Result<Merged> {
+    let of_runs: Vec<_> = runs.iter().map(|run| run.entries().to_vec()).collect();
+    let entries = Entries::of(&of_runs);
+    if let Entries::Differ { run } = entries
+        && status.code().is_some()
+        && runs.iter().all(RunRecords::is_of_one_thread)
+        && !is_interrupted(runs, meanings)?
+    {
+        anyhow::bail!(Diverged(format!(
+            "runs 1 and {} did not enter functions in the same order, or not as often: what \
+             differs from run to run (time, random numbers, addresses) has to be the same in all",
+            run + 1
+        )));
+    }
+    let mut by = alike::shared(args.running.isolate);
+    by.push("what several runs observe".to_owned());
+    let parts = "which way was taken where one run alone observes it";
+    Ok(alike::merged(runs.len(), by, &entries, parts))
+}
+
+/// Whether a handler of a signal ran that arrived at any time.
+fn is_interrupted(
+    runs: &[RunRecords],
+    meanings: &[BTreeMap<UnitId, UnitMeaning>],
+) -> anyhow::Result<bool> {
+    let mut found = false;
+    for (run, meanings) in runs.iter().zip(meanings) {
+        run.each_event(meanings, |event| found |= event.interrupted_by().is_some())?;
+    }
+    Ok(found)
 }
 
 /// What is logged: whole paths where one run observes all that is needed (if the plan
@@ -219,20 +289,15 @@ struct FirstRun {
 fn run_first(
     args: &Trace,
     traced: &TracedProgram,
-    places: &ProbePlaces<'_, '_>,
-    profile: &Profile,
+    probes: &ProbePlan,
+    scheme: WitnessLogging<'_>,
     ids: &BTreeMap<Object, UnitId>,
     scratch: &Path,
     quiet: bool,
 ) -> anyhow::Result<FirstRun> {
-    let mut probes = places.probes(profile);
-    if traced.is_one_module {
-        probes.number_units();
-    }
-    let scheme = [WitnessLogging::new(&probes, ids)];
-    let (status, variants) = run_all(args, traced, &scheme, FIRST, scratch, quiet)?;
+    let (status, variants) = run_all(args, traced, &[scheme], FIRST, scratch, quiet)?;
     if !variants[0].records.is_dir() {
-        anyhow::bail!(recorded_nothing(&args.program, scratch));
+        return Err(recorded_nothing(&args.program, scratch, status));
     }
     let records = RunRecords::read(&variants[0], probes.ranges(ids))?;
     Ok(FirstRun { status, records, meanings: probes.meanings(ids) })
@@ -283,11 +348,17 @@ fn block_places(
 struct WitnessLogging<'a> {
     plan: &'a ProbePlan,
     objects: BTreeMap<UnitId, Object>,
+    /// What notes the order of entries, where there are several runs.
+    order: Option<&'a OrderProbes>,
 }
 
 impl<'a> WitnessLogging<'a> {
-    fn new(plan: &'a ProbePlan, ids: &BTreeMap<Object, UnitId>) -> Self {
-        Self { plan, objects: ids.iter().map(|(object, id)| (*id, *object)).collect() }
+    fn new(
+        plan: &'a ProbePlan,
+        ids: &BTreeMap<Object, UnitId>,
+        order: Option<&'a OrderProbes>,
+    ) -> Self {
+        Self { plan, objects: ids.iter().map(|(object, id)| (*id, *object)).collect(), order }
     }
 }
 
@@ -297,13 +368,15 @@ impl LoggingScheme for WitnessLogging<'_> {
     }
 
     fn plan(&self, id: [u8; 16], unit: &Unit) -> UnitPlan {
-        match self.objects.get(&UnitId(id)) {
-            Some(&object) => self.plan.unit_plan(object, id, unit),
-            None => {
-                let blocks = unit.functions.values().map(|it| it.blocks.len() as u32).sum();
-                UnitPlan { unit: id, blocks, ..UnitPlan::default() }
-            }
+        let Some(&object) = self.objects.get(&UnitId(id)) else {
+            let blocks = unit.functions.values().map(|it| it.blocks.len() as u32).sum();
+            return UnitPlan { unit: id, blocks, ..UnitPlan::default() };
+        };
+        let mut plan = self.plan.unit_plan(object, id, unit);
+        if let Some(order) = self.order {
+            order.add(UnitId(id), (object, unit), &mut plan);
         }
+        plan
     }
 }
 
@@ -332,15 +405,18 @@ fn run_all(
         std::fs::create_dir_all(folder).map_err(Error::write(folder))?;
     }
     let bound = disk_bound(args);
+    let trust = Trust::given(args.trust);
     if let ([scheme], [variant]) = (schemes, &variants[..])
         && args.running.engine == Engine::Local
         && !is_trial
     {
-        derive(&traced.carried, Scheme::Logging(scheme), &variant.executable, quiet)?;
+        let destination = Destination::in_place(&variant.executable);
+        derive(&traced.carried, Scheme::Logging(scheme), trust, destination, quiet)?;
         let mut environment = bound.environment();
         environment.push((backtrail_abi::log::DIR_VARIABLE, variant.records.as_os_str()));
         let packer = Packer::start([variant.records.clone()]);
         let began = child_seconds();
+        progress::running(&args.program, quiet);
         let status = local::run(&Run {
             executable: &variant.executable,
             name: args.program.name(),
@@ -353,26 +429,21 @@ fn run_all(
         }
         return Ok((status, variants));
     }
-    let deriving = bar("deriving {bar:30} {pos}/{len} units", traced.carried.units.len(), quiet);
+    let total = traced.carried.units.len() * variants.len();
+    let deriving = Phase::counted("deriving", total, "units", quiet);
     let done = AtomicUsize::new(0);
     let derived = variants.par_iter().zip(schemes).try_for_each(|(variant, scheme)| {
         let progress = |_, total: usize| {
-            deriving.set_length((total * variants.len()) as u64);
-            deriving.set_position(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+            deriving.at(done.fetch_add(1, Ordering::Relaxed) + 1, total * variants.len());
         };
         let scheme = Scheme::Logging(scheme);
-        variant::derive(&traced.carried, scheme, &variant.executable, &progress).map(drop)
+        let destination = Destination::in_place(&variant.executable);
+        variant::derive(&traced.carried, scheme, trust, destination, &progress).map(drop)
     });
-    deriving.finish_and_clear();
+    drop(deriving);
     derived?;
-    let bar = bar("running {bar:30} {pos}/{len} runs, {msg}", variants.len(), quiet);
-    let listener = |event: Event| match event {
-        Event::Notice(text) => bar.suspend(|| eprintln!("backtrail: {text}")),
-        Event::Progress { done, what, .. } => {
-            bar.set_position(done as u64);
-            bar.set_message(what);
-        }
-    };
+    let phase = Phase::counted("running", variants.len(), "runs", quiet);
+    let listener = |event: Event| phase.hear(event);
     let entry = std::env::current_exe().map_err(Error::read(Path::new("/proc/self/exe")))?;
     let environment: Vec<_> =
         bound.environment().into_iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -387,6 +458,6 @@ fn run_all(
         entry: &entry,
         listener: &listener,
     });
-    bar.finish_and_clear();
-    Ok((outcome?.status, variants))
+    drop(phase);
+    Ok((outcome?.uninterrupted()?.status, variants))
 }

@@ -8,8 +8,8 @@
   measureHead();
   addEventListener("resize", measureHead);
 
-  // Counts are numbers, or strings where a number would be rounded.
-  const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
+  // Counts are numbers, strings where a number would be rounded, or null where nothing is known.
+  const count = (n) => n === null ? "?" : String(n).replace(/\B(?=(\d{3})+$)/g, ",");
   const percent = (part, whole) => {
     const share = 100 * Number(part) / Math.max(1, Number(whole));
     return share === 0 ? "0 %" : share < 0.05 ? "<0.1 %" : share.toFixed(1) + " %";
@@ -95,7 +95,7 @@
     }
     more();
     if (chosen !== null && own[chosen].length < data.functions[chosen].taken)
-      pick("list").append(make("div", "none", count(data.functions[chosen].taken - own[chosen].length) + " colder paths are not in this page"));
+      pick("list").append(make("div", "none", count(data.functions[chosen].taken - own[chosen].length) + (own[chosen].length + 1 === data.functions[chosen].taken ? " colder path is" : " colder paths are") + " not in this page"));
   };
 
   const textOf = (file, line) => {
@@ -161,6 +161,7 @@
         if (!found && !counts.has(key)) continue;
         const row = make("div", "row");
         row.append(make("span", "no", line), make("span", "times", counts.has(key) ? count(counts.get(key)) : ""));
+        if (counts.get(key) === null) row.title = "not known whether it was executed";
         const signs = make("span", "mark");
         if (marks.get(key)?.trim()) signs.append(mark(marks.get(key).trim()));
         row.append(signs, make("span", "text", textOf(file, line)));

@@ -5,7 +5,7 @@ use crate::library::Library;
 use crate::program::Program;
 
 /// Exports the instance of the executable, as variants are linked.
-const EXPORTED: &str = "-Wl,--export-dynamic-symbol=__backtrail_*";
+const EXPORTED: &str = "-Wl,--export-dynamic";
 
 #[test]
 fn executables_of_all_kinds() {
@@ -63,7 +63,7 @@ fn under_valgrind() {
 fn an_executable_and_a_library_share_one_record() {
     for library in [
         Library::new("count_library", &[]),
-        Library::hidden("count_library"),
+        Library::hidden("count_library", &[]),
         Library::new("count_library", &["-Wl,-Bsymbolic"]),
     ] {
         for kind in ["-pie", "-no-pie"] {
@@ -96,7 +96,7 @@ fn a_library_that_is_loaded_while_threads_run() {
     let libraries = [
         Library::new("count_library", &[]),
         Library::new("count_library", &["-DCONSTRUCTOR"]),
-        Library::hidden("count_library"),
+        Library::hidden("count_library", &[]),
     ];
     for library in libraries {
         for (kind, arguments) in [

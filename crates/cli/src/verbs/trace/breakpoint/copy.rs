@@ -12,19 +12,21 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use backtrail_build::Error;
+use backtrail_collect::handing_on::HandingOn;
 use backtrail_collect::local;
+use backtrail_foreign::say;
 use backtrail_graph::Index as _;
 use backtrail_machine::code::Code;
 use backtrail_machine::tracee::breakpoints::{Breakpoints, Stop};
-use backtrail_machine::tracee::{Ended, Launch};
+use backtrail_machine::tracee::{Ended, Launch, Tracee};
 use backtrail_trace::distribution::Profile;
 use backtrail_trace::icfg::Place;
 use backtrail_trace::machine_graph::{MachineGraph, Recorded, Recorder};
 use serde::{Deserialize, Serialize};
 
-use super::Request;
 use super::modules::Modules;
 use super::partial::{EventWriter, Partial, Summary, ThreadSummary};
+use super::{Request, status_of};
 use crate::exit::{ENGINE, Refused, Unreadable};
 
 /// The first argument of a copy, up to the name of the job.
@@ -85,6 +87,8 @@ pub fn trace(
     let recorder = Recorder::new(graph, code, &profile);
     let breakpoints =
         Breakpoints { code, blocks: recorder.blocks(), is_landing: recorder.is_landing() };
+    let unstarted = |source| backtrail_collect::Error::Start { path: job.program(), source };
+    let signals = HandingOn::prepare().map_err(unstarted)?;
     let launch = Launch {
         executable: &job.program(),
         name: OsStr::from_bytes(&job.name),
@@ -93,8 +97,9 @@ pub fn trace(
         input: None,
         output: None,
         errors: None,
+        prepare: Some(&|command| signals.catch_up(command)),
     };
-    let mut tracee = launch.start(code)?;
+    let mut tracee = signals.start(|| launch.start(code), Tracee::id)?;
     let process = tracee.id();
     let mut record = Record { partial, threads: Vec::new(), handlers: HashMap::new() };
     record.begin(Vec::new())?;
@@ -111,6 +116,7 @@ pub fn trace(
         false => breakpoints.run(&mut tracee, visit)?,
     };
     let seconds = started.elapsed().as_secs_f64();
+    signals.finish(status_of(ran.ended));
     if let Some(error) = unwritten {
         return Err(error.into());
     }
@@ -202,7 +208,7 @@ impl Record<'_> {
 /// The whole of a copy.
 pub fn main(job: &Path, arguments: &[OsString]) -> ExitCode {
     let Some(records) = std::env::var_os(backtrail_abi::log::DIR_VARIABLE) else {
-        eprintln!("backtrail: {VERB} is not for you; see 'backtrail --help'");
+        say!("backtrail: {VERB} is not for you; see 'backtrail --help'");
         return ExitCode::from(2);
     };
     let partial = Partial::new(Path::new(&records));
@@ -216,6 +222,10 @@ pub fn main(job: &Path, arguments: &[OsString]) -> ExitCode {
         },
         Err(error) => {
             let code = crate::exit::code_of(&error);
+            if let Some(signal) = crate::exit::signal_of(&error) {
+                local::end_by(signal);
+                return ExitCode::from(code);
+            }
             partial.fail(code, &format!("{error:#}"));
             ExitCode::from(code)
         }

@@ -1,13 +1,14 @@
 //! What the places of a breakpoint trace are called: functions by symbols, those of a
 //! separate debug file included, and lines where there is debug information.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use backtrail_machine::code::{Block, Callee, Code, Exit};
 use backtrail_machine::debug_file::DebugFolders;
 use backtrail_machine::image::{Image, build_id_text};
 use backtrail_machine::symbolise::FilePlaces;
+use backtrail_outside as outside;
 use backtrail_trace::file::{FunctionName, Kind, Legend, PlaceName};
 
 /// The legend of an executable.
@@ -24,16 +25,22 @@ pub fn of(program: &Path, code: &Code) -> anyhow::Result<Legend> {
         name.map_or_else(|| code.name(routine), |name| code.qualified(start, &name))
     };
     let mut sources = Files::default();
-    let mut place = |block: &Block| {
-        // The innermost: what the block begins with was written there.
-        let found = known(block.start).into_iter().find(|place| place.line.is_some());
-        let line = found.as_ref().and_then(|place| place.line).unwrap_or(0);
-        let file = found.and_then(|place| place.file).map(|file| sources.number(file));
+    let mut inlined = BTreeMap::new();
+    let mut place = |(number, block): (usize, &Block)| {
+        // The innermost comes first: what the block begins with was written there.
+        let mut lines = known(block.start).into_iter().filter_map(|place| {
+            let line = place.line?;
+            Some((place.file.map(|file| sources.number(file)), line))
+        });
+        let (file, line) = lines.next().unwrap_or((None, 0));
+        let outer: Vec<(u32, u32)> = lines.filter_map(|(file, line)| Some((file?, line))).collect();
+        if !outer.is_empty() {
+            inlined.insert(number as u32, outer);
+        }
         let label = code.file_address(block.start);
-        PlaceName { function: block.routine as u32, label, file, line }
+        (number as u32, PlaceName { function: block.routine as u32, label, file, line })
     };
-    let places = code.blocks.iter().enumerate();
-    let places = places.map(|(number, block)| (number as u32, place(block))).collect();
+    let places = code.blocks.iter().enumerate().map(&mut place).collect();
     let before = code.modules.iter().skip(1).map(|module| {
         format!("what {} ran before the program's entry point is not traced", module.name())
     });
@@ -49,6 +56,7 @@ pub fn of(program: &Path, code: &Code) -> anyhow::Result<Legend> {
         files: sources.names,
         places,
         incomplete,
+        inlined,
     })
 }
 
@@ -56,7 +64,7 @@ pub fn of(program: &Path, code: &Code) -> anyhow::Result<Legend> {
 fn loads_libraries(code: &Code) -> bool {
     code.blocks.iter().any(|block| match &block.exit {
         Exit::Call(Callee::External(name), _) | Exit::Tail(Callee::External(name)) => {
-            matches!(name.split('@').next(), Some("dlopen" | "dlmopen"))
+            outside::of(name).is_some_and(|row| row.loads)
         }
         _ => false,
     })

@@ -124,6 +124,7 @@ fn libraries(
         input: Some(File::open(nothing).map_err(Error::read(nothing))?),
         output: Some(Stdio::null()),
         errors: Some(Stdio::null()),
+        prepare: None,
     };
     let loaded = launch.start(code)?.libraries()?;
     let matchers: Vec<_> = request.libraries.iter().map(globset::Glob::compile_matcher).collect();

@@ -10,6 +10,7 @@ use std::io::{BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use backtrail_build::Error;
+use backtrail_foreign::say;
 use backtrail_graph::Index as _;
 use backtrail_machine::tracee::Ended;
 use backtrail_machine::tracee::breakpoints::Ran;
@@ -20,6 +21,7 @@ use backtrail_trace::rebuild::{Ending, Event};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Refused, Unreadable};
+use crate::style::counted;
 
 /// How a run went.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +34,12 @@ pub struct Summary {
     pub seconds: f64,
     /// Its threads, the first one first.
     pub threads: Vec<ThreadSummary>,
+    /// The libraries whose code is not traced.
+    pub libraries: Vec<String>,
+    /// How many processes it started.
+    pub processes: u64,
+    /// The program that it became.
+    pub became: Option<String>,
     status: Option<i32>,
     signal: Option<i32>,
 }
@@ -63,7 +71,35 @@ impl Summary {
             Ended::Exited(status) => (Some(status), None),
             Ended::Killed(signal) => (None, Some(signal)),
         };
-        Self { process, stops: ran.stops, seconds, threads, status, signal }
+        Self {
+            process,
+            stops: ran.stops,
+            seconds,
+            threads,
+            libraries: ran.untraced.libraries.into_iter().collect(),
+            processes: ran.untraced.processes,
+            became: ran.untraced.became,
+            status,
+            signal,
+        }
+    }
+
+    /// What the program did that is not traced, in words; nothing if it did nothing else.
+    pub fn untraced(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        if !self.libraries.is_empty() {
+            let libraries = counted(self.libraries.len() as u64, "library");
+            parts.push(format!("{libraries} besides the C library (--library GLOB)"));
+        }
+        if self.processes > 0 {
+            parts.push(format!("{} that it started", counted(self.processes, "process")));
+        }
+        parts.extend(self.became.as_ref().map(|program| format!("{program}, which it became")));
+        let (last, others) = parts.split_last()?;
+        Some(match others {
+            [] => last.clone(),
+            others => format!("{} and {last}", others.join(", ")),
+        })
     }
 
     /// How it ended.
@@ -128,7 +164,7 @@ impl Partial {
         let bytes = serde_json::to_vec(&failure).unwrap_or_default();
         let _ = std::fs::create_dir_all(&self.folder);
         if std::fs::write(self.path("failure"), bytes).is_err() {
-            eprintln!("backtrail: {message}");
+            say!("backtrail: {message}");
         }
     }
 

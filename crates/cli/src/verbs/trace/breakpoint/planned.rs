@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use backtrail_foreign::say;
 use backtrail_graph::Index as _;
 use backtrail_machine::code::{Code, Module};
 use backtrail_trace::distribution::{Costs, Profile};
@@ -16,7 +17,7 @@ use backtrail_trace::rebuild::Tables;
 
 use super::Request;
 use crate::exit::{Unreadable, Usage};
-use crate::style::number;
+use crate::style::{counted, number};
 use crate::verbs::show::trace::open;
 use crate::verbs::trace::explain_fewer;
 
@@ -88,8 +89,9 @@ pub fn plan(
     let limit = request.limit.map(|limit| limit.saturating_sub(always));
     if let (Some(asked), Some(0)) = (request.limit, limit) {
         anyhow::bail!(Usage(format!(
-            "--limit {asked} is too low: every run needs {always} breakpoints, where functions \
-             begin whose address is taken, and at least two more; give {} or more",
+            "--limit {asked} is too low: every run needs {}, where functions begin whose address \
+             is taken, and at least two more; give {} or more",
+            counted(always as u64, "breakpoint"),
             always + 2
         )));
     }
@@ -119,9 +121,9 @@ pub fn plan(
             Ok(Plan { profiles, runs: vec![0] })
         }
         Err(backtrail_trace::Error::Limit { needed, .. }) => anyhow::bail!(Usage(format!(
-            "--limit {} is too low: to tell two ways apart takes a run with {} breakpoints",
+            "--limit {} is too low: to tell two ways apart takes a run with {}",
             request.limit.unwrap_or_default(),
-            needed + always
+            counted((needed + always) as u64, "breakpoint")
         ))),
         other => Ok(other?),
     }
@@ -144,7 +146,7 @@ fn undecided(code: &Code, graph: &MachineGraph, profiles: &[Profile]) -> String 
 
 /// Tells what was found in the code, and how many breakpoints there are.
 pub fn explain_code(asked: usize, code: &Code, graph: &MachineGraph, plan: &Plan) {
-    eprintln!(
+    say!(
         "backtrail: {} routines, {} blocks; {} computed jumps taken for calls in tail position",
         code.routines.len(),
         code.blocks.len(),
@@ -154,7 +156,7 @@ pub fn explain_code(asked: usize, code: &Code, graph: &MachineGraph, plan: &Plan
         profile.places().iter().filter(|&&place| graph.block_of(place).is_some()).count()
     };
     let sizes: Vec<usize> = plan.profiles.iter().map(breakpoints).collect();
-    eprintln!("backtrail: breakpoints in each run: {sizes:?}");
+    say!("backtrail: breakpoints in each run: {sizes:?}");
     explain_fewer(asked, sizes.len());
 }
 
@@ -174,13 +176,13 @@ pub fn explain_stops(
     let predicted: Vec<u64> =
         plan.profiles.iter().map(|profile| stops_of(profile, graph, &costs)).collect();
     let worst = stops.iter().max().copied().unwrap_or(0);
-    eprintln!("backtrail: stops {stops:?}, predicted {predicted:?}, at most {worst} in a run");
+    say!("backtrail: stops {stops:?}, predicted {predicted:?}, at most {worst} in a run");
     let single =
         planning::plan_single_run(&graph.icfg, &costs, planning::Kind::Nodes, trials(graph));
     let single = single.ok().and_then(|plan| Some(stops_of(plan.profiles.first()?, graph, &costs)));
     let runs = plan.profiles.len().max(asked);
     let bound = lower_bound(&graph.icfg, &costs, runs);
-    eprintln!(
+    say!(
         "backtrail: one run planned with what is known now has {}; no plan of {} has fewer than {}",
         single.map_or_else(|| "not fewer".to_owned(), number),
         if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") },

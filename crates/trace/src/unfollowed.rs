@@ -1,0 +1,109 @@
+//! Calls behind which a trace from witnesses may not follow a run.
+//!
+//! A trace from witnesses has one stack of frames for each thread, which only grows and
+//! shrinks, and a thread's log ends where the thread or the run does. There are functions
+//! with which a program can leave that: it goes on in another stack, ends a thread
+//! anywhere, replaces what runs while other threads are on their way, or runs two flows
+//! in one memory. Such a program may still be traced, where it does not make use of that.
+//! So these calls decide nothing by themselves; where a run does not fit together and has
+//! come to one, it is the reason to name.
+
+use std::fmt;
+
+use backtrail_graph::Index;
+use backtrail_ir::program::{Object, Program, Resolution};
+use backtrail_ir::{Block, Callee, Func};
+use backtrail_outside::{self as outside, Class};
+
+/// Why a trace from witnesses may not follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// Another stack is gone on with.
+    Stacks,
+    /// What begins shares memory, and is no thread of the C library.
+    Memory,
+    /// A thread may be cancelled at any instruction.
+    Cancelled,
+    /// The program is replaced, with threads that are on their way.
+    Replaced,
+    /// A handler of a signal may run at any instruction.
+    Interrupted,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stacks => "goes on with another stack",
+            Self::Memory => "begins what shares memory and is no thread of the C library",
+            Self::Cancelled => "lets a thread be cancelled at any instruction",
+            Self::Replaced => "replaces the program while its other threads are on their way",
+            Self::Interrupted => "lets a handler of a signal run at any instruction",
+        })
+    }
+}
+
+impl Why {
+    /// What a call of the function outside of this name means to probes, and to
+    /// breakpoints that the tracer takes.
+    pub fn of(callee: &str) -> Option<Self> {
+        match callee {
+            "swapcontext" | "setcontext" => Some(Self::Stacks),
+            "clone" | "__clone" | "clone3" => Some(Self::Memory),
+            "pthread_setcanceltype" => Some(Self::Cancelled),
+            _ => outside::of(callee).filter(|row| row.execs && row.ends).map(|_| Self::Replaced),
+        }
+    }
+
+    /// The same to a handler within the program, which does not see signals.
+    pub fn within(callee: &str) -> Option<Self> {
+        let installs =
+            |row: &&outside::Function| row.installs.iter().any(|it| it.class == Class::Signal);
+        let interrupted = || outside::of(callee).filter(installs).map(|_| Self::Interrupted);
+        Self::of(callee).or_else(interrupted)
+    }
+}
+
+/// A call of such a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfollowed {
+    /// The function that calls.
+    pub function: (Object, Func),
+    /// The block of the call.
+    pub block: Block,
+    /// Where that is in the source, if it is known.
+    pub line: Option<(String, u32)>,
+    /// Who is called.
+    pub callee: String,
+    /// What that means.
+    pub why: Why,
+}
+
+/// All such calls of a program, in the order of its code.
+pub fn unfollowed(program: &Program<'_>) -> Vec<Unfollowed> {
+    let mut found = Vec::new();
+    let mut starts_threads = false;
+    for (object, unit) in program.units() {
+        for (func, function) in unit.functions.iter() {
+            for (block, data) in function.blocks.iter() {
+                for inst in data.first..data.end {
+                    let inst = &function.insts[Index::new(inst as usize)];
+                    let Some(call) = inst.op.call() else { continue };
+                    let Callee::Direct(symbol) = call.callee else { continue };
+                    if let Some(Resolution::Function(..)) = program.callee(object, call) {
+                        continue;
+                    }
+                    let callee = program.external_name(object, symbol).into_owned();
+                    starts_threads |= outside::of(&callee).is_some_and(|row| row.starts_threads);
+                    let Some(why) = Why::of(&callee) else { continue };
+                    let line = inst.location.and_then(|at| {
+                        let at = unit.locations.get(at)?;
+                        Some((unit.files[at.file].clone(), at.line))
+                    });
+                    found.push(Unfollowed { function: (object, func), block, line, callee, why });
+                }
+            }
+        }
+    }
+    found.retain(|it| it.why != Why::Replaced || starts_threads);
+    found
+}
