@@ -37,7 +37,7 @@ use crate::jobs::Job;
 use crate::output::{self, Mode};
 use crate::response_file::quote;
 use crate::worker::Worker;
-use crate::{Error, endless_loops};
+use crate::{Error, endless_loops, own_object};
 
 /// Longer command lines go into a response file.
 const LONG_COMMAND: usize = 100_000;
@@ -486,6 +486,7 @@ pub fn attach(
     let elf = Elf::parse(bytes)?;
     meta.symbols =
         elf.defined_symbols().into_iter().map(|symbol| (symbol.name, symbol.weak)).collect();
+    meta.sections = own_object::sections(&elf);
     let bitcode = parts.map(|(bitcode, _)| bitcode);
     meta.id = meta.id_with(bitcode.unwrap_or_default());
     let record = UnitRecord::new(meta, bitcode, parts.map(|(_, model)| model)).to_bytes();
@@ -517,6 +518,7 @@ pub fn meta_without_ir(name: &str, language: &str, compiler: &str, why: &str) ->
         generator: Generator::None,
         debug_wanted: false,
         symbols: Vec::new(),
+        sections: Vec::new(),
         state: IrState::Missing { why: why.to_owned() },
     }
 }

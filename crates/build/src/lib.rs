@@ -36,6 +36,7 @@ pub mod libraries;
 pub mod link;
 pub mod link_args;
 pub mod output;
+mod own_object;
 pub mod relink;
 pub mod response_file;
 mod runtime;

@@ -23,7 +23,7 @@ use crate::jobs::Job;
 use crate::link_args::{self, LinkArg};
 use crate::output::{self, Mode};
 use crate::trust::known;
-use crate::{Error, clang, compile, response_file, surroundings};
+use crate::{Error, clang, compile, own_object, response_file, surroundings};
 
 /// Sources by the temporary objects that are linked for them.
 pub type Sources = BTreeMap<String, String>;
@@ -156,7 +156,8 @@ fn is_bitcode(bytes: &[u8]) -> bool {
 const RUST_METADATA: &str = "lib.rmeta";
 
 /// Why an object of units is linked as it is.
-const MIXED: &str = "its symbols are not those of its units (it was changed by ld -r or objcopy)";
+const MIXED: &str =
+    "its symbols or sections are not those of its units (it was changed by ld -r or objcopy)";
 
 /// Why what is linked as bitcode carries nothing.
 const FLTO: &str = "compiled with -flto";
@@ -410,12 +411,7 @@ impl<'a> Recorder<'a> {
         if !units.iter().any(|unit| self.linked.contains(&unit.meta.id)) {
             return Ok(None);
         }
-        let mut own: Vec<_> = units.iter().flat_map(|unit| unit.meta.symbols.clone()).collect();
-        own.sort();
-        own.dedup();
-        let defined: Vec<_> =
-            elf.defined_symbols().into_iter().map(|symbol| (symbol.name, symbol.weak)).collect();
-        if own != defined {
+        if !own_object::is_of(elf, &units) {
             let remark = format!("{} is linked as it is: {MIXED}", file.display());
             self.recipe.remarks.push(remark);
             self.as_they_are.extend(units.iter().map(|unit| unit.meta.id));

@@ -30,6 +30,10 @@ fn project() -> Project {
     ])
 }
 
+/// Why objects of units are linked as they are.
+const MIXED: &str =
+    "its symbols or sections are not those of its units (it was changed by ld -r or objcopy)";
+
 const OBJECTS: &str = "$CC -O2 -fPIC -c main.c one.c never.c && \
     $CC -O2 -fPIC -c first/same.c -o first/same.o && $CC -O2 -fPIC -c second/same.c -o second/same.o";
 
@@ -144,12 +148,37 @@ fn objects_that_were_changed_are_linked_as_they_are() {
     project
         .both("ld -r main.o one.o -o both.o && objcopy --localize-symbol=one both.o changed.o")
         .succeeded();
-    let why = "its symbols are not those of its units (it was changed by ld -r or objcopy)";
     let both = project.both("$CC changed.o first/same.o second/same.o -o program");
-    both.warned(&[&format!("changed.o is linked as it is: {why}")]);
+    both.warned(&[&format!("changed.o is linked as it is: {MIXED}")]);
     let info = project.info("program");
-    assert_eq!(info["native"][0]["why"], why);
+    assert_eq!(info["native"][0]["why"], MIXED);
     assert_eq!(info["remarks"].as_array().unwrap().len(), 1);
+    project.behaves("program", "");
+}
+
+#[test]
+fn what_defines_nothing_for_others_is_not_lost() {
+    let table = |number: u32| {
+        format!(
+            "static int n{number} = {number};\n\
+             __attribute__((used, section(\"numbers\"))) static int *p{number} = &n{number};\n"
+        )
+    };
+    let main = "#include <stdio.h>\nextern int *__start_numbers[], *__stop_numbers[];\n\
+                __attribute__((used, section(\"numbers\"))) static int *own = &(int){1};\n\
+                int main(void) { int sum = 0; \
+                for (int **p = __start_numbers; p < __stop_numbers; p++) sum += **p; \
+                printf(\"%d\\n\", sum); return 0; }\n";
+    let (two, four) = (table(2), table(4));
+    let project = Project::new(&[("main.c", main), ("two.c", &two), ("four.c", &four)]);
+    project.both("$CC -O2 -c main.c two.c && clang-19 -O2 -c four.c").succeeded();
+    // Of what is compiled by us alone nothing is in the way.
+    project.both("ld -r main.o two.o -o ours.o && $CC ours.o -o ours").succeeded();
+    project.carries("ours", &["main.c", "two.c"]);
+    project.behaves("ours", "");
+    project.both("ld -r main.o two.o four.o -o all.o").succeeded();
+    let all = project.both("$CC all.o -o program");
+    all.warned(&[&format!("all.o is linked as it is: {MIXED}")]);
     project.behaves("program", "");
 }
 

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use backtrail_foreign::packed::most;
 use object::elf;
 use object::endian::LittleEndian as LE;
-use object::read::elf::{Dyn, ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::read::elf::{
+    Dyn, ElfFile64, ElfSection64, FileHeader as _, ProgramHeader as _, SectionHeader as _,
+};
 use object::read::{CompressedData, CompressionFormat, Object, ObjectSection, ObjectSymbol};
 
 use crate::Error;
@@ -37,6 +39,17 @@ pub struct DefinedSymbol {
     pub name: String,
     /// Whether another definition may take precedence.
     pub weak: bool,
+}
+
+/// A section of an object that becomes part of what is linked, with its own name there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkedSection {
+    /// Its name.
+    pub name: String,
+    /// How many bytes it has; they need not be in the file.
+    pub size: u64,
+    /// A power of two; 0 is 1.
+    pub align: u64,
 }
 
 impl<'data> Elf<'data> {
@@ -147,6 +160,26 @@ impl<'data> Elf<'data> {
             .collect();
         symbols.sort();
         symbols
+    }
+
+    /// The sections that are loaded and are not empty, in their order. Left out are those
+    /// that linkers put together in ways of their own: what is in groups, of which one of
+    /// many is kept, what is merged, notes, and unwind tables.
+    pub fn linked_sections(&self) -> Vec<LinkedSection> {
+        let is_linked = |section: &ElfSection64<'_, '_, LE>| {
+            let header = section.elf_section_header();
+            let flags = header.sh_flags(LE).0;
+            flags & elf::SHF_ALLOC.0 != 0
+                && flags & (elf::SHF_GROUP.0 | elf::SHF_MERGE.0) == 0
+                && ![elf::SHT_NOTE, elf::SHT_X86_64_UNWIND].contains(&header.sh_type(LE))
+                && section.size() != 0
+                && section.name().is_ok_and(|name| name != ".eh_frame")
+        };
+        let linked = |section: ElfSection64<'_, '_, LE>| {
+            let name = section.name().ok()?.to_owned();
+            Some(LinkedSection { name, size: section.size(), align: section.align() })
+        };
+        self.file.sections().filter(is_linked).filter_map(linked).collect()
     }
 }
 

@@ -400,7 +400,8 @@ impl<'a> Script<'a> {
         if !self.libraries.is_empty() || self.text.contains("_opened.so") {
             let place = if self.maker.has("rpath-origin") { "'$ORIGIN'" } else { "\"$PWD\"" };
             let asked = |library: &&str| match self.maker.has("library-paths") {
-                true => library.replace("-l", "./lib") + ".so",
+                // The program is started elsewhere.
+                true => format!("\"$PWD\"/lib{}.so", &library["-l".len()..]),
                 false => (*library).to_owned(),
             };
             let libraries: Vec<String> = self.libraries.iter().map(asked).collect();

@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The exit code for runs that diverged.
 const DIVERGED: i32 = 4;
 
+/// The exit code of the loader, where it does not find a library.
+const NOT_LOADED: i32 = 127;
+
 /// SIGSEGV.
 const FAULT: i32 = 11;
 
@@ -245,6 +248,8 @@ impl Trial<'_> {
         );
         let original = self.program("plain", &[])?;
         ensure!(original.status.is_some(), "it does not end");
+        let has_begun = original.status.and_then(|it| it.code()) != Some(NOT_LOADED);
+        ensure!(has_begun, "it is not loaded: {}", command::tail(&original.stderr, 1));
         let again = self.program("plain", &[])?;
         ensure!(again.is_same(&original), "it does not do the same each time: {}", again.shown());
         let built = self.build(project, "carried", true)?;

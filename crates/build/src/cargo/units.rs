@@ -267,6 +267,7 @@ impl Compilation {
             },
             debug_wanted: made.debug_wanted,
             symbols: Vec::new(),
+            sections: Vec::new(),
             state,
             name: name.clone(),
         };

@@ -11,7 +11,7 @@
 //! skipped.
 
 /// The version of all carried records.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 const HEADER: usize = 8 + 4 + 8 + 16;
 

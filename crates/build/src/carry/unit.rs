@@ -34,9 +34,15 @@ pub struct UnitMeta {
     /// The symbols its object defines for others, sorted, each with whether it
     /// is weak: what tells whether an object is still the unit's own.
     pub symbols: Vec<(String, bool)>,
+    /// The sections that its object adds to what is linked: what tells the same where
+    /// there are no symbols.
+    pub sections: Vec<OwnSection>,
     /// What is carried.
     pub state: IrState,
 }
+
+/// A section of a unit's object: its name, its size and its alignment.
+pub type OwnSection = (String, u64, u64);
 
 impl UnitMeta {
     /// What identifies the unit of this description, which has no id yet, and `bitcode`.
