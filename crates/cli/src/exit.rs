@@ -254,6 +254,11 @@ pub fn signal_of(error: &anyhow::Error) -> Option<i32> {
     if let Some(backtrail_collect::Error::Interrupted { signal }) = error.downcast_ref() {
         return Some(*signal);
     }
+    ended_early(error)
+}
+
+/// The signal that ended the program before there was anything to be looked at.
+pub fn ended_early(error: &anyhow::Error) -> Option<i32> {
     if let Some(EndedEarly { signal, .. }) = error.downcast_ref() {
         return Some(*signal);
     }

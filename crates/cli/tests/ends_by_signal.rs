@@ -51,3 +51,23 @@ fn the_tool_ends_as_the_program_did() {
         }
     }
 }
+
+/// Dies before anything of what is recorded runs.
+const EARLY: &str = "#include <signal.h>\n\
+    __attribute__((constructor)) static void early(void) { raise(SIGKILL); }\n";
+
+#[test]
+fn whose_status_it_is_where_nothing_was_recorded() {
+    let project = Project::new(&[("p.c", PROGRAM), ("early.c", EARLY)]);
+    project.run_ours("clang-19 -c early.c && $CC -O1 p.c early.o -o p").succeeded();
+    for verb in ["profile", "trace", "trace --strategy log", "trace --witness breakpoint"] {
+        let script = format!("backtrail {verb} --status status -o out ./p -- 0; cat status");
+        let ran = project.run_ours(&script).succeeded();
+        let told = match verb.contains("breakpoint") {
+            // A trace of nothing, but there is one.
+            true => "backtrail 0\nprogram signal 9\n",
+            false => "backtrail 3\nprogram signal 9\n",
+        };
+        assert_eq!(ran.text(), told, "{verb}: {}", ran.stderr);
+    }
+}

@@ -25,7 +25,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 /// Whether a terminal obeys `letter`, or a reader does not see it.
-fn is_hidden(letter: char) -> bool {
+pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,

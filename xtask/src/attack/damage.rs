@@ -208,7 +208,8 @@ impl<'a> Case<'a> {
 
 /// Whether a text of `--status` says that the status is the program's.
 fn is_own(text: &str) -> bool {
-    text.starts_with("backtrail 0\nprogram ")
+    // With 3 where a signal ended it before there was anything to be recorded.
+    ["backtrail 0\nprogram ", "backtrail 3\nprogram signal "].iter().any(|it| text.starts_with(it))
 }
 
 fn name(path: &Path) -> String {

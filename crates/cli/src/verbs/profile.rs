@@ -36,16 +36,16 @@ pub fn run(args: &args::Profile, quiet: bool) -> anyhow::Result<u8> {
 /// it went.
 pub fn leave(result: anyhow::Result<ExitStatus>, path: Option<&Path>) -> anyhow::Result<u8> {
     if let Some(path) = path {
-        let ours = match &result {
-            Ok(_) => 0,
-            Err(error) => crate::exit::code_of(error),
-        };
-        let program = match &result {
+        let by_signal = |signal| format!("program signal {signal}\n");
+        let (ours, program) = match &result {
             Ok(status) => match status.signal() {
-                Some(signal) => format!("program signal {signal}\n"),
-                None => format!("program {}\n", status.code().unwrap_or(0)),
+                Some(signal) => (0, by_signal(signal)),
+                None => (0, format!("program {}\n", status.code().unwrap_or(0))),
             },
-            Err(_) => String::new(),
+            Err(error) => match crate::exit::ended_early(error) {
+                Some(signal) => (crate::exit::INPUT, by_signal(signal)),
+                None => (crate::exit::code_of(error), String::new()),
+            },
         };
         let text = format!("backtrail {ours}\n{program}");
         write_whole(path, text.as_bytes(), Mode::Data)?;

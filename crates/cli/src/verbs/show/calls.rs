@@ -15,6 +15,7 @@ use super::trace::open;
 use crate::alike;
 use crate::args;
 use crate::exit::Unreadable;
+use crate::json;
 use crate::style::{Detail, Style, demangle, detail, dim, number, shorten_middle, terminal};
 
 /// Gives each step of each thread to `step`, and begins threads with `begin`.
@@ -174,7 +175,7 @@ fn write_events(args: &args::Show, out: &mut impl Write) -> anyhow::Result<()> {
         args,
         |legend, (process, thread)| {
             let separator = if std::mem::take(&mut is_first) { "\n" } else { ",\n" };
-            let name = serde_json::to_string(&legend.program)?;
+            let name = json::text(&legend.program);
             write!(
                 out.borrow_mut(),
                 "{separator}{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{process},\
@@ -195,7 +196,7 @@ fn write_events(args: &args::Show, out: &mut impl Write) -> anyhow::Result<()> {
             }
             if let Some(step) = step.filter(|step| step.depth > depth) {
                 let name = legend.function(step.place).unwrap_or("?");
-                let name = serde_json::to_string(&demangle(name))?;
+                let name = json::text(&demangle(name));
                 write!(
                     out,
                     ",\n{{\"name\":{name},\"ph\":\"B\",\"ts\":{at},\"pid\":{process},\
