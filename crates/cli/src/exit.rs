@@ -268,8 +268,15 @@ pub fn ended_early(error: &anyhow::Error) -> Option<i32> {
     }
 }
 
-/// Shows what went wrong, in one line, and gives the code to leave with.
+/// Shows what went wrong, in one line, and gives the code to leave with. What a signal
+/// asked for that came while a result was being written is done then.
 pub fn report(result: anyhow::Result<u8>) -> ExitCode {
+    let code = tell(result);
+    backtrail_interruption::obey();
+    code
+}
+
+fn tell(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

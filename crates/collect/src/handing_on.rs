@@ -6,18 +6,27 @@
 //! this process gives itself that becomes the program ([`HandingOn::catch_up`]).
 //!
 //! So the program ends, or not, as it would have by itself; we wait, keep what it
-//! recorded, and leave as it did. Before it starts and after it has ended, the signals
-//! mean us.
+//! recorded, and leave as it did. Before it starts, the signals mean us.
+//!
+//! After it has ended, what it left is not lost by one signal too many: people press `^C`
+//! twice, `timeout` sends what it sends to its child and then to the group. So
+//!
+//! 1. what the group got while the program was there was the program's, however late this
+//!    process hears of it: a busy machine may take seconds;
+//! 2. the first that comes later is remembered, and obeyed when the result is written whole
+//!    (the end of `main` does, and so does whoever starts the next program);
+//! 3. the next ends this process at once.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitStatus};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use backtrail_foreign::say;
 use backtrail_interruption::signals::ASKED;
-use backtrail_interruption::{Taken, give_back, take};
+use backtrail_interruption::{Taken, give_back, obey, remember, take};
 use nix::libc;
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::unistd::{getpgrp, setpgid};
@@ -26,80 +35,98 @@ use signal_hook::consts::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::bystander::{Bystander, Inherited, bit};
+use crate::local::signal_name;
 
 /// What the bystander has not got after this long it does not get.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long is waited for a signal that is known to come.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A program's signals are handed on to it, as long as this is kept.
 pub struct HandingOn {
-    shared: Arc<Shared>,
+    shared: Arc<Mutex<State>>,
     /// Not behind the lock, which is held while the program is started: then nobody else
     /// asks the bystander.
     inherited: Option<Inherited>,
-    _taken: Taken,
+    taken: Taken,
 }
 
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+/// How far the program is.
+enum Program {
+    /// It is not there yet.
+    Awaited,
+    /// Behind a descriptor: its number may be somebody else's when it has ended.
+    Runs(OwnedFd),
+    Ended,
 }
 
 struct State {
-    bystander: Bystander,
-    /// The program, as long as it runs: its number may be somebody else's afterwards.
-    program: Option<OwnedFd>,
+    /// Until the program has ended.
+    bystander: Option<Bystander>,
+    program: Program,
     /// What the group got and we did not hear of yet.
     unheard: u64,
-    /// What we heard of.
-    heard: u64,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(shared: &Mutex<State>) -> MutexGuard<'_, State> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    /// Deals with a signal, if there is a program.
-    fn hear(&self, signal: i32) -> bool {
-        let mut state = self.state();
-        if state.program.is_none() {
-            return false;
-        }
-        let is_for_all = state.reached_the_group(signal);
-        state.heard |= bit(signal);
-        state.unheard &= !bit(signal);
-        if !is_for_all {
-            state.send(signal);
-        }
-        drop(state);
-        self.changed.notify_all();
-        if signal == SIGTSTP {
-            // We pause as well, until somebody continues us.
-            let _ = emulate_default_handler(SIGTSTP);
-            if !is_for_all {
-                self.state().send(Signal::SIGCONT as i32);
-            }
-        }
-        true
+/// Deals with a signal, unless it means this process.
+fn hear(shared: &Mutex<State>, signal: i32) -> bool {
+    let mut state = lock(shared);
+    match state.program {
+        Program::Awaited => return false,
+        Program::Ended => return state.hear_late(signal),
+        Program::Runs(_) => {}
     }
+    let is_for_all = state.reached_the_group(signal);
+    state.unheard &= !bit(signal);
+    if !is_for_all {
+        state.send(signal);
+    }
+    drop(state);
+    if signal == SIGTSTP {
+        // We pause as well, until somebody continues us.
+        let _ = emulate_default_handler(SIGTSTP);
+        if !is_for_all {
+            lock(shared).send(Signal::SIGCONT as i32);
+        }
+    }
+    true
 }
 
 impl State {
     fn reached_the_group(&mut self, signal: i32) -> bool {
-        settle_the_group();
-        self.unheard |= self.bystander.ask();
+        self.ask();
         if self.unheard & bit(signal) == 0 {
             thread::sleep(PAUSE);
-            self.unheard |= self.bystander.ask();
+            self.ask();
         }
         self.unheard & bit(signal) != 0
     }
 
+    /// What has the group got?
+    fn ask(&mut self) {
+        settle_the_group();
+        self.unheard |= self.bystander.as_mut().map_or(0, Bystander::ask);
+    }
+
+    /// Deals with a signal when the program has ended.
+    fn hear_late(&mut self, signal: i32) -> bool {
+        if self.unheard & bit(signal) != 0 {
+            self.unheard &= !bit(signal);
+            return true;
+        }
+        let is_first = signal != SIGTSTP && remember(signal);
+        if is_first {
+            let name = signal_name(signal);
+            say!("backtrail: {name}: what ran is written first; another signal ends that, too");
+        }
+        is_first
+    }
+
     fn send(&self, signal: i32) {
         let signal = rustix::process::Signal::from_named_raw(signal);
-        if let (Some(program), Some(signal)) = (&self.program, signal) {
+        if let (Program::Runs(program), Some(signal)) = (&self.program, signal) {
             // It may have ended.
             let _ = pidfd_send_signal(program, signal);
         }
@@ -129,15 +156,17 @@ fn own_pending() -> std::io::Result<SigSet> {
 impl HandingOn {
     /// For a program that is about to be started.
     pub fn prepare() -> std::io::Result<Self> {
+        // The program before it was no reason to start this one.
+        obey();
         let bystander = Bystander::start()?;
         let inherited = bystander.inherited();
-        let state = State { bystander, program: None, unheard: 0, heard: 0 };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let state = State { bystander: Some(bystander), program: Program::Awaited, unheard: 0 };
+        let shared = Arc::new(Mutex::new(state));
         let taken = take({
             let shared = Arc::clone(&shared);
-            move |signal| shared.hear(signal)
+            move |signal| hear(&shared, signal)
         });
-        Ok(Self { shared, inherited, _taken: taken })
+        Ok(Self { shared, inherited, taken })
     }
 
     /// To be done before the program is started, with the asked signals blocked meanwhile:
@@ -174,29 +203,23 @@ impl HandingOn {
         start: impl FnOnce() -> Result<T, E>,
         id: impl FnOnce(&T) -> u32,
     ) -> Result<T, E> {
-        let mut state = self.shared.state();
+        let mut state = lock(&self.shared);
         let program = start()?;
         // Nobody has waited for it: the number is its own.
         let number = Pid::from_raw(id(&program) as i32);
-        state.program = number.and_then(|it| pidfd_open(it, PidfdFlags::empty()).ok());
+        if let Some(it) = number.and_then(|it| pidfd_open(it, PidfdFlags::empty()).ok()) {
+            state.program = Program::Runs(it);
+        }
         Ok(program)
     }
 
-    /// The program has ended so. What ended it, if the group got it, may still be on its
-    /// way to us, and is not meant for us alone: it is waited for.
-    pub fn finish(self, status: ExitStatus) {
-        use std::os::unix::process::ExitStatusExt as _;
-        let mut state = self.shared.state();
-        state.unheard |= state.bystander.ask();
-        let ended_by = status.signal().filter(|signal| ASKED.contains(signal));
-        if ended_by.is_some_and(|signal| (state.heard | state.unheard) & bit(signal) == 0) {
-            thread::sleep(PAUSE);
-            state.unheard |= state.bystander.ask();
-        }
-        let is_awaited = |state: &mut State| state.unheard != 0;
-        let waited = self.shared.changed.wait_timeout_while(state, PATIENCE, is_awaited);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.program = None;
+    /// The program has ended. Signals are dealt with in the rest of this process's life.
+    pub fn finish(self) {
+        let mut state = lock(&self.shared);
+        state.ask();
+        state.bystander = None;
+        state.program = Program::Ended;
+        self.taken.for_good();
     }
 }
 

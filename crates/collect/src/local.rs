@@ -36,7 +36,7 @@ pub fn run(run: &Run<'_>) -> Result<ExitStatus, Error> {
     let start = || backtrail_interruption::spawn_program(&mut command);
     let mut child = signals.start(start, Child::id).map_err(failed)?;
     let status = child.wait().map_err(failed)?;
-    signals.finish(status);
+    signals.finish();
     Ok(status)
 }
 

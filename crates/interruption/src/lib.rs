@@ -24,4 +24,4 @@ pub mod signals;
 pub use children::{bind, spawn_program};
 pub use folder::Folder;
 pub use inherited::give_back;
-pub use signals::{Leftover, Taken, settle, take, uninterrupted};
+pub use signals::{Leftover, Taken, obey, remember, settle, take, uninterrupted};

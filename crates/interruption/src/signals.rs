@@ -8,6 +8,9 @@
 //! While it tidies up, it holds the lock of everything that can be left, and never gives
 //! it back: threads that are about to make, to remove or to report something wait until
 //! the process is gone. A compiler that was ended is so not reported as one that failed.
+//!
+//! Whoever deals with a signal may also [`remember`] it, where something has to be finished
+//! first, and [`obey`] it then.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,6 +40,8 @@ struct State {
     leftovers: BTreeMap<u64, PathBuf>,
     /// Who deals with signals; the last one does.
     takers: BTreeMap<u64, Taker>,
+    /// What is to be obeyed when what is being done has been done.
+    remembered: Option<i32>,
 }
 
 impl State {
@@ -88,9 +93,32 @@ pub fn take(taker: impl Fn(i32) -> bool + Send + Sync + 'static) -> Taken {
     Taken(number)
 }
 
+impl Taken {
+    /// For as long as this process lives.
+    pub fn for_good(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for Taken {
     fn drop(&mut self) {
         state().takers.remove(&self.0);
+    }
+}
+
+/// Notes a signal for [`obey`]. Not if there is one already: who asks again means it.
+pub fn remember(signal: i32) -> bool {
+    let mut state = state();
+    let is_first = state.remembered.is_none();
+    state.remembered.get_or_insert(signal);
+    is_first
+}
+
+/// Does what a signal asks for that was remembered.
+pub fn obey() {
+    let remembered = state().remembered;
+    if let Some(signal) = remembered {
+        end(signal);
     }
 }
 
@@ -174,11 +202,16 @@ fn deal_with(signal: i32) {
         let _ = emulate_default_handler(SIGTSTP);
         return;
     }
+    end(signal);
+}
+
+/// Tidies up and ends this process, as a signal does that nobody deals with.
+fn end(signal: i32) -> ! {
     let state = state();
     children::end_all();
     state.leftovers.values().for_each(|path| folder::remove_for_good(path));
     let _ = emulate_default_handler(signal);
-    std::process::exit(128 + signal);
+    std::process::exit(128 + signal)
 }
 
 /// The set of ignored signals, as Linux shows it.

@@ -24,9 +24,9 @@ use backtrail_trace::icfg::Place;
 use backtrail_trace::machine_graph::{MachineGraph, Recorded, Recorder};
 use serde::{Deserialize, Serialize};
 
+use super::Request;
 use super::modules::Modules;
 use super::partial::{EventWriter, Partial, Summary, ThreadSummary};
-use super::{Request, status_of};
 use crate::exit::{ENGINE, Refused, Unreadable};
 
 /// The first argument of a copy, up to the name of the job.
@@ -116,7 +116,7 @@ pub fn trace(
         false => breakpoints.run(&mut tracee, visit)?,
     };
     let seconds = started.elapsed().as_secs_f64();
-    signals.finish(status_of(ran.ended));
+    signals.finish();
     if let Some(error) = unwritten {
         return Err(error.into());
     }

@@ -5,13 +5,15 @@
 //! Everything that a test starts is in a session of its own, so that signals to the
 //! group meet nobody else, and whoever is left can be found.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const BACKTRAIL: &str = env!("CARGO_BIN_EXE_backtrail");
+use place::{BACKTRAIL, Place, To, members, names, nobody_left, number, send};
+
+mod late;
+mod place;
 
 /// By probes and by breakpoints, one run.
 const ONE_RUN: [&[&str]; 5] = [
@@ -27,166 +29,6 @@ const TWO_RUNS: [&[&str]; 3] = [
     &["trace", "--runs", "2"],
     &["trace", "--witness", "breakpoint", "--runs", "2"],
 ];
-
-/// To whom a signal is sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum To {
-    Group,
-    Backtrail,
-}
-
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("backtrail-test-").tempdir().unwrap();
-        let place = Self { folder };
-        for name in ["temporary", "work", "cache"] {
-            fs::create_dir(place.path(name)).unwrap();
-        }
-        place
-    }
-
-    /// With the program that waits.
-    fn with_waits() -> Self {
-        let place = Self::new();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/waits.c");
-        let words = ["cc", "-O1", "-g", "-o", "waits", source.to_str().unwrap()];
-        assert!(place.command(BACKTRAIL).args(words).status().unwrap().success());
-        place.begin();
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.path("work"));
-        command.env("TMPDIR", self.path("temporary")).env("BACKTRAIL_CACHE", self.path("cache"));
-        command.env("BEGUN", self.path("begun"));
-        command
-    }
-
-    /// Nobody has begun.
-    fn begin(&self) {
-        File::create(self.path("begun")).unwrap();
-    }
-
-    /// Starts the tool in a session of its own.
-    fn start(&self, words: &[&str]) -> Child {
-        let mut command = self.command("setsid");
-        command.args(["env", "--default-signal=HUP,INT,QUIT,TERM", BACKTRAIL]).args(words);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
-    }
-
-    /// Starts it on the program that waits, until so many of it wait.
-    fn start_waits(&self, words: &[&str], mode: &str, runs: usize) -> Child {
-        self.begin();
-        let out = ["-o", "out", "./waits", "--", mode];
-        let mut child = self.start(&[words, &out].concat());
-        self.until_begun(&mut child, runs);
-        child
-    }
-
-    fn until_begun(&self, child: &mut Child, runs: usize) {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        while fs::metadata(self.path("begun")).unwrap().len() < runs.min(cores) as u64 {
-            if child.try_wait().unwrap().is_some() {
-                let mut said = String::new();
-                std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
-                panic!("it ended: {said}");
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Waits for its end, and fails if anything is left.
-    #[track_caller]
-    fn finish(&self, child: Child, what: &str) -> Output {
-        let session = child.id();
-        let output = child.wait_with_output().unwrap();
-        self.nothing_left(session, what);
-        output
-    }
-
-    #[track_caller]
-    fn nothing_left(&self, session: u32, what: &str) {
-        nobody_left(session, what);
-        assert_eq!(names(&self.path("temporary")), [""; 0], "{what}");
-    }
-
-    /// The document about the output, or its first line.
-    fn document(&self, words: &[&str]) -> serde_json::Value {
-        let verb = if words[0] == "profile" { "paths" } else { "show" };
-        let output = self.command(BACKTRAIL).args([verb, "--json", "out"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        let first = if verb == "show" { text.lines().next().unwrap() } else { &text };
-        serde_json::from_str(first).unwrap()
-    }
-
-    fn shown(&self, words: &[&str]) -> String {
-        let verb = if words[0] == "profile" { "paths" } else { "show" };
-        let output = self.command(BACKTRAIL).args([verb, "out"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn take_output(&self) -> bool {
-        fs::remove_file(self.path("work").join("out")).is_ok()
-    }
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-/// Who lives in a session, but for its first process.
-fn members(session: u32) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let Some((name, rest)) = stat.rsplit_once(") ") else { continue };
-        // State, parent, group, session.
-        let words: Vec<&str> = rest.split(' ').collect();
-        if words[3] == session.to_string() && !["Z", "X"].contains(&words[0]) {
-            found.push(name.to_owned());
-        }
-    }
-    found
-}
-
-/// The kernel may take a moment to end whoever was killed.
-#[track_caller]
-fn nobody_left(session: u32, what: &str) {
-    let begun = Instant::now();
-    while !members(session).is_empty() {
-        let left = members(session);
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {left:?} run on");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn send(signal: &str, to: To, child: &Child) {
-    let id = match to {
-        To::Group => format!("-{}", child.id()),
-        To::Backtrail => child.id().to_string(),
-    };
-    let status = Command::new("kill").args(["-s", signal, "--", &id]).status().unwrap();
-    assert!(status.success());
-}
-
-fn number(signal: &str) -> i32 {
-    ["HUP", "INT", "QUIT"].iter().position(|it| *it == signal).map_or(15, |at| at as i32 + 1)
-}
 
 #[test]
 fn a_program_that_handles_a_signal_gets_it_once_and_what_ran_is_kept() {
@@ -353,9 +195,9 @@ fn the_keyboard_is_the_programs() {
         keyboard.write_all(b"\x03").unwrap();
         let output = child.wait_with_output().unwrap();
         drop(keyboard);
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(5), "{stdout}");
-        assert!(stdout.contains("1 came"), "{stdout}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(5), "{words:?}: {:?}: {said}", output.status);
+        assert!(said.contains("1 came"), "{words:?}: {said}");
         assert_eq!(names(&place.path("temporary")), [""; 0]);
         assert!(place.take_output());
     }
