@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use backtrail_foreign::file;
+use backtrail_interruption::Environment;
 use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 
@@ -29,7 +30,12 @@ pub struct Run<'a> {
 /// what they mean. It does not outlive this process.
 pub fn run(run: &Run<'_>) -> Result<ExitStatus, Error> {
     let mut command = Command::new(run.executable);
-    command.arg0(run.name).args(run.arguments).envs(run.environment.iter().copied());
+    command.arg0(run.name).args(run.arguments);
+    if !run.environment.is_empty() {
+        let mut environment = Environment::own();
+        run.environment.iter().for_each(|(name, value)| environment.set(name, value));
+        environment.give(&mut command);
+    }
     let failed = |source| Error::Start { path: run.executable.to_owned(), source };
     let signals = HandingOn::prepare().map_err(failed)?;
     signals.catch_up(&mut command);

@@ -10,6 +10,7 @@
 //! | [`folder`] | temporary folders: removed at the end, by an interruption, or by the next run |
 //! | [`children`] | processes that do not outlive this one |
 //! | [`inherited`] | what programs in our place ignore |
+//! | [`environment`] | what they are told of their surroundings |
 //!
 //! Nothing can be done about `SIGKILL` by whom it meets. So children ask the kernel to be
 //! killed when we die, and the next run removes what a dead one left: that a folder's
@@ -17,11 +18,13 @@
 //! which somebody else may have by now.
 
 pub mod children;
+pub mod environment;
 pub mod folder;
 pub mod inherited;
 pub mod signals;
 
 pub use children::{bind, spawn_program};
+pub use environment::Environment;
 pub use folder::Folder;
 pub use inherited::give_back;
 pub use signals::{Leftover, Taken, obey, remember, settle, take, uninterrupted};

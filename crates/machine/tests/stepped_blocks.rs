@@ -25,7 +25,6 @@ fn start(code: &Code, program: &Path, arguments: &[&str], input: Option<File>) -
         executable: program,
         name: OsStr::new(program.file_name().unwrap()),
         arguments: &arguments,
-        without: &[],
         input: Some(input.unwrap_or_else(|| File::open("/dev/null").unwrap())),
         output: Some(Stdio::null()),
         errors: None,

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use backtrail_foreign::say;
-use backtrail_interruption::{bind, give_back};
+use backtrail_interruption::{Environment, bind, give_back};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
@@ -220,10 +220,10 @@ fn become_program(spec: &Spec) -> String {
         return format!("{} cannot be entered: {error}", spec.directory.display());
     }
     let mut command = Command::new(&spec.executable);
-    if let Some(environment) = &spec.environment {
-        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
-    }
-    command.envs(spec.variables.iter().map(|(name, value)| (name, value)));
+    let given = spec.environment.as_deref();
+    let mut environment = given.map_or_else(Environment::own, Environment::of);
+    spec.variables.iter().for_each(|(name, value)| environment.set(name, value));
+    environment.give(&mut command);
     command.arg0(&spec.name).args(&spec.arguments);
     give_back(&mut command).exec().to_string()
 }

@@ -32,8 +32,6 @@ pub struct Launch<'a> {
     pub name: &'a OsStr,
     /// Its arguments.
     pub arguments: &'a [OsString],
-    /// Variables that it does not inherit.
-    pub without: &'a [&'a str],
     /// What it reads; inherited if nothing is said.
     pub input: Option<File>,
     /// Where it prints to; inherited if nothing is said.
@@ -99,9 +97,6 @@ impl Launch<'_> {
         }
         let mut command = Command::new(self.executable);
         command.arg0(self.name).args(self.arguments);
-        for name in self.without {
-            command.env_remove(name);
-        }
         if let Some(input) = self.input {
             command.stdin(input);
         }

@@ -101,7 +101,6 @@ impl Program {
             executable: &self.path,
             name: OsStr::new(self.path.file_name().unwrap()),
             arguments: &self.arguments,
-            without: &[],
             input: Some(File::open("/dev/null").unwrap()),
             output: Some(Stdio::null()),
             errors: None,

@@ -17,14 +17,14 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 use backtrail_build::Error;
 use backtrail_build::output::WholeFile;
 use backtrail_collect::copies::{self, Copies, Event, Variant};
 use backtrail_foreign::say;
 use backtrail_graph::Index as _;
-use backtrail_interruption::Folder;
+use backtrail_interruption::{Environment, Folder};
 use backtrail_machine::code::{Callee, Code, Exit};
 use backtrail_machine::tracee::Ended;
 use backtrail_plan::merged::Merged;
@@ -143,6 +143,14 @@ fn scratch(running: &Running) -> Result<Folder, Error> {
             own.parent().map_or_else(|| make(&own), make).or_else(|_| make(&own))
         }
     }
+}
+
+/// Hides the folder of records that copies are told of: what is traced has no probes, and
+/// what it starts is not to record there.
+fn hide_records(command: &mut Command) {
+    let mut environment = Environment::own();
+    environment.remove(backtrail_abi::log::DIR_VARIABLE);
+    environment.give(command);
 }
 
 fn status_of(ended: Ended) -> ExitStatus {

@@ -24,9 +24,9 @@ use backtrail_trace::icfg::Place;
 use backtrail_trace::machine_graph::{MachineGraph, Recorded, Recorder};
 use serde::{Deserialize, Serialize};
 
-use super::Request;
 use super::modules::Modules;
 use super::partial::{EventWriter, Partial, Summary, ThreadSummary};
+use super::{Request, hide_records};
 use crate::exit::{ENGINE, Refused, Unreadable};
 
 /// The first argument of a copy, up to the name of the job.
@@ -93,11 +93,13 @@ pub fn trace(
         executable: &job.program(),
         name: OsStr::from_bytes(&job.name),
         arguments,
-        without: &[backtrail_abi::log::DIR_VARIABLE],
         input: None,
         output: None,
         errors: None,
-        prepare: Some(&|command| signals.catch_up(command)),
+        prepare: Some(&|command| {
+            hide_records(command);
+            signals.catch_up(command);
+        }),
     };
     let mut tracee = signals.start(|| launch.start(code), Tracee::id)?;
     let process = tracee.id();

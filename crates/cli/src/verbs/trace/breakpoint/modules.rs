@@ -17,7 +17,7 @@ use backtrail_machine::image::{Image, build_id_text};
 use backtrail_machine::tracee::Launch;
 use serde::{Deserialize, Serialize};
 
-use super::Request;
+use super::{Request, hide_records};
 use crate::exit::{Unreadable, Usage};
 
 /// An executable and its libraries, wherever they are read.
@@ -120,11 +120,10 @@ fn libraries(
         executable: program,
         name: request.program.name(),
         arguments: request.arguments,
-        without: &[backtrail_abi::log::DIR_VARIABLE],
         input: Some(File::open(nothing).map_err(Error::read(nothing))?),
         output: Some(Stdio::null()),
         errors: Some(Stdio::null()),
-        prepare: None,
+        prepare: Some(&|command| hide_records(command)),
     };
     let loaded = launch.start(code)?.libraries()?;
     let matchers: Vec<_> = request.libraries.iter().map(globset::Glob::compile_matcher).collect();
