@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use std::rc::Rc;
 
 use backtrail_abi::UnitId;
+use backtrail_abi::log::{ProcessHeader, Registration};
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::carry::file::hex;
@@ -39,6 +40,9 @@ use crate::forked_logs::inherited;
 use crate::style::{counted, lost_blocks};
 use crate::variants::{Variants, underived};
 
+/// No process has more units and libraries, whatever a damaged header says.
+const MOST_REGISTRATIONS: u32 = 1 << 22;
+
 /// The processes in a folder of records, or the one whose folder it is; and what
 /// is missing of them, a line each.
 pub fn read_processes(path: &Path) -> anyhow::Result<(Vec<ProcessRecord>, Vec<String>)> {
@@ -63,6 +67,14 @@ pub fn read_processes(path: &Path) -> anyhow::Result<(Vec<ProcessRecord>, Vec<St
             missing.push(format!("{name} is missing: {why}"));
         }
     }
+    processes.retain(|record| match read_process(record) {
+        Ok(_) => true,
+        Err(why) => {
+            say!("backtrail: {} is passed over: {why}", record.folder.display());
+            missing.push(format!("process {} is missing: {why}", record.pid));
+            false
+        }
+    });
     if processes.is_empty() {
         anyhow::bail!(Unreadable(format!("{} holds no record that can be read", path.display())));
     }
@@ -72,10 +84,13 @@ pub fn read_processes(path: &Path) -> anyhow::Result<(Vec<ProcessRecord>, Vec<St
 /// A process's record, and what its process file says.
 type Recorded = (ProcessRecord, Process);
 
-/// What a process file says.
+/// What a process file says: no more of it is read than its header says there is.
 pub fn read_process(record: &ProcessRecord) -> anyhow::Result<Process> {
     let path = record.process_file();
-    let bytes = file::read(&path).map_err(Error::read(&path))?;
+    let read = |bytes: usize| file::read_head(&path, bytes as u64).map_err(Error::read(&path));
+    let header = ProcessHeader::read(&read(ProcessHeader::BYTES)?);
+    let rows = header.map_or(0, |header| header.registrations).min(MOST_REGISTRATIONS);
+    let bytes = read(ProcessHeader::BYTES + rows as usize * Registration::BYTES)?;
     Process::read(&bytes).map_err(|error| Unreadable(format!("{}: {error}", path.display())).into())
 }
 

@@ -7,12 +7,15 @@
 //!
 //! A file that may not grow any more (`ulimit -f`) is an error of writing for us and no
 //! reason to die (`SIGXFSZ`). A handler does not outlive `exec`, so programs die of it.
+//! Where memory is bounded (`ulimit -v`), threads of ours share what they have, since each
+//! would reserve 128 MB of addresses by itself (`M_ARENA_MAX` in mallopt(3)).
 #![allow(unsafe_code)]
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 /// Whether they were ignored.
@@ -37,6 +40,10 @@ extern "C" fn note() {
     if matches!(before, Ok(SigHandler::SigIgn)) {
         // SAFETY: no function is called for what is ignored.
         let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    }
+    if getrlimit(Resource::RLIMIT_AS).is_ok_and(|(now, _)| now != RLIM_INFINITY) {
+        // SAFETY: there is no other thread yet, and it takes numbers.
+        unsafe { nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1) };
     }
 }
 

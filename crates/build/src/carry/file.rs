@@ -129,16 +129,16 @@ impl Carried {
 
     /// Reads `path`, whose carried data may stand in `side`.
     pub fn read_with_side(path: &Path, side: Option<&Path>) -> Result<Self, Error> {
-        let bytes = file::read(path).map_err(Error::read(path))?;
-        let elf = match Elf::parse(&bytes) {
-            Ok(elf) => elf,
-            Err(error) => {
-                if let Some(program) = libtool_program(path, &bytes) {
-                    return Err(Error::LibtoolWrapper { path: path.to_owned(), program });
-                }
-                return Err(Error::machine(path)(error));
+        // What is something else may be large.
+        let head = file::read_head(path, 4096).map_err(Error::read(path))?;
+        if let Err(error @ backtrail_machine::Error::NotElf) = Elf::parse(&head) {
+            if let Some(program) = libtool_program(path, &head) {
+                return Err(Error::LibtoolWrapper { path: path.to_owned(), program });
             }
-        };
+            return Err(Error::machine(path)(error));
+        }
+        let bytes = file::read(path).map_err(Error::read(path))?;
+        let elf = Elf::parse(&bytes).map_err(Error::machine(path))?;
         let machine = || Error::machine(path);
         let kind = elf.kind().map_err(machine())?;
         let build_id = elf.build_id().map_err(machine())?.unwrap_or_default();

@@ -13,7 +13,6 @@ use backtrail_abi::UnitId;
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_collect::records::{ProcessRecord, ThreadFile};
-use backtrail_foreign::file;
 use backtrail_foreign::say;
 use backtrail_foreign::text::{shown, source};
 use backtrail_ir::Unit;
@@ -27,7 +26,7 @@ use crate::args;
 use crate::exit::Unreadable;
 use crate::json::write_line;
 use crate::own_code::told;
-use crate::recorded::read_processes;
+use crate::recorded::{read_process, read_processes};
 use crate::source::Sources;
 use crate::stdout;
 use crate::style::{
@@ -39,6 +38,8 @@ use crate::variants::{MadeOf, Variants};
 #[derive(Serialize)]
 struct Header {
     schema: &'static str,
+    /// Why processes are missing.
+    incomplete: Option<String>,
     processes: Vec<ProcessRow>,
 }
 
@@ -101,7 +102,7 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
             args.record.display()
         )));
     }
-    let (processes, _) = read_processes(&args.record)?;
+    let (processes, missing) = read_processes(&args.record)?;
     let mut opened = Vec::new();
     let mut variants = Variants::new(&args.exe)?;
     for record in &processes {
@@ -127,7 +128,9 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
                 .filter(|why| !why.is_empty())
                 .map(|why| why.join("; ")),
         });
-        let header = Header { schema: "backtrail.show/1", processes: rows.collect() };
+        let incomplete = (!missing.is_empty()).then(|| missing.join("; "));
+        let processes = rows.collect();
+        let header = Header { schema: "backtrail.show/1", incomplete, processes };
         write_line(&mut out, &header)?;
     }
     // What processes have in common is read once.
@@ -161,8 +164,7 @@ fn incomplete(process: &Process, made: &MadeOf) -> Vec<String> {
 
 fn open_process(record: &ProcessRecord) -> anyhow::Result<Process> {
     let path = record.process_file();
-    let bytes = file::read(&path).map_err(Error::read(&path))?;
-    let process = Process::read(&bytes).and_then(Process::of_blocks);
+    let process = read_process(record)?.of_blocks();
     process.map_err(|error| Unreadable(format!("{}: {error}", path.display())).into())
 }
 

@@ -203,7 +203,13 @@ fn run_all(
             }
         }
     };
-    thread::scope(|scope| (0..at_once.min(of)).for_each(|_| drop(scope.spawn(work))));
+    // Where there are no more threads, fewer run at once.
+    thread::scope(|scope| {
+        for _ in 1..at_once.min(of) {
+            drop(thread::Builder::new().spawn_scoped(scope, work));
+        }
+        work();
+    });
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }

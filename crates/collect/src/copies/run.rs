@@ -58,13 +58,21 @@ pub(super) fn run_copy(
     watch.add(group.as_raw());
     let over = AtomicBool::new(false);
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let mut threadless = None;
     let (kept, status) = thread::scope(|scope| {
+        // Nothing may be written to it or read from it by nobody.
+        let mut give_up = |source| {
+            let _ = killpg(group, Signal::SIGKILL);
+            threadless = Some(source);
+        };
         if let (Some(stream), Some(pipe)) = (&input.stream, pipes.0) {
             let over = &over;
-            scope.spawn(move || stream.feed(pipe, &|| over.load(Ordering::Acquire)));
+            let feed = move || stream.feed(pipe, &|| over.load(Ordering::Acquire));
+            let _ = thread::Builder::new().spawn_scoped(scope, feed).map_err(&mut give_up);
         }
-        let read_error = pipes.2.map(|pipe| {
-            scope.spawn(move || output::keep(pipe, error, live.then_some(Stream::Error)))
+        let read_error = pipes.2.and_then(|pipe| {
+            let read = move || output::keep(pipe, error, live.then_some(Stream::Error));
+            thread::Builder::new().spawn_scoped(scope, read).map_err(&mut give_up).ok()
         });
         let output = pipes.1.map(|pipe| output::keep(pipe, output, live.then_some(Stream::Output)));
         let error = read_error.map(|reader| reader.join().expect("a reader does not panic"));
@@ -76,6 +84,13 @@ pub(super) fn run_copy(
         ((output, error), status)
     });
     let status = status.map_err(start)?;
+    if let Some(source) = threadless {
+        let what = format!(
+            "a copy needs a thread of this process, and there is none: {source}; see the limits \
+             on memory and processes (ulimit -v, ulimit -u)"
+        );
+        return Err(Error::Engine { engine: "local", what });
+    }
     if let Ok(why) = std::fs::read_to_string(&spec.failure) {
         let source = std::io::Error::other(why);
         return Err(Error::Start { path: spec.executable.clone(), source });
