@@ -265,8 +265,8 @@ pub struct Show {
     #[arg(long)]
     pub full: bool,
     /// Show only blocks of functions with such names.
-    #[arg(long, value_name = "GLOB")]
-    pub function: Option<String>,
+    #[arg(long, value_name = "GLOB", conflicts_with_all = ["html", "to"])]
+    pub function: Option<globset::Glob>,
     /// A variant that ran, program or library, if it is not found by itself (DIR).
     #[arg(long, value_name = "EXE")]
     pub exe: Vec<PathBuf>,
@@ -320,7 +320,7 @@ pub struct Paths {
     pub top: Option<usize>,
     /// Show only functions with such names, mangled or not.
     #[arg(long, value_name = "GLOB")]
-    pub function: Option<String>,
+    pub function: Option<globset::Glob>,
     /// What paths are sorted by.
     #[arg(long, value_enum, default_value_t = Measure::Blocks)]
     pub by: Measure,
@@ -376,7 +376,7 @@ pub struct Export {
     pub output: Option<PathBuf>,
     /// Only functions with such names, mangled or not.
     #[arg(long, value_name = "GLOB")]
-    pub function: Option<String>,
+    pub function: Option<globset::Glob>,
 }
 
 /// What a profile can be turned into.

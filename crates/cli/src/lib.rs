@@ -14,6 +14,7 @@ mod exit;
 mod forked_logs;
 mod json;
 pub mod launcher;
+mod named;
 mod own_code;
 mod path_counting;
 mod progress;

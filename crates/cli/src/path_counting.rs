@@ -5,15 +5,18 @@ use std::path::Path;
 use backtrail_build::carry::Carried;
 use backtrail_build::variant::{CountingScheme, ModuleToPlan, build_id_text};
 use backtrail_ir::program::Surroundings;
-use backtrail_plan::UnitPlan;
+use backtrail_ir::{Func, Unit};
+use backtrail_plan::{LeftOut, UnitPlan, block_log};
 use backtrail_profile::model::Profile;
 use backtrail_profile::partition::program::ModuleUnits;
 use backtrail_profile::partition::{Partition, ProgramPaths, plan_copy};
+use backtrail_profile::path_plan::PathPlan;
 use backtrail_profile::unit_plan::{Choice, DEFAULT_LIMIT, UnitMeaning, Weights, plan_module};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::args;
-use crate::exit::Unreadable;
+use crate::exit::{Unreadable, Usage};
+use crate::named::{self, Named};
 use crate::style::demangle;
 
 /// Counts the paths of chosen functions.
@@ -29,10 +32,38 @@ impl PathCounting {
     pub fn new(args: &args::Counting, program: &Carried) -> anyhow::Result<Self> {
         let only = (!args.only.is_empty()).then(|| glob_set(&args.only)).transpose()?;
         let limit = args.limit.unwrap_or(DEFAULT_LIMIT).max(1);
+        let skip = glob_set(&args.skip)?;
         let weights =
             args.weights.as_deref().map(|path| read_profile_of(path, program)).transpose()?;
         let weights = weights.as_ref().map(Weights::of);
-        Ok(Self { only, skip: glob_set(&args.skip)?, limit, weights })
+        let counting = Self { only, skip, limit, weights };
+        if !args.only.is_empty() || !args.skip.is_empty() {
+            counting.check(args, program)?;
+        }
+        Ok(counting)
+    }
+
+    /// Fails if a glob names nothing, or nothing that counts is left.
+    fn check(&self, args: &args::Counting, program: &Carried) -> anyhow::Result<()> {
+        let units = named::models(program)?;
+        for glob in args.only.iter().chain(&args.skip) {
+            Named::by(glob).check(program.path.display(), named::names(&units))?;
+        }
+        let functions = units.iter().flat_map(|unit| {
+            let name = |function: Func| &*unit.symbols[unit.functions[function].symbol].name;
+            unit.functions.indices().map(move |function| (unit, function, name(function)))
+        });
+        let wanted = functions.filter(|(.., name)| self.wants(name));
+        let mut why = None;
+        for (unit, function, name) in wanted {
+            match plan_paths(unit, function) {
+                Ok(_) => return Ok(()),
+                Err(left_out) => why = Some(format!("{}: {left_out}", demangle(name))),
+            }
+        }
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        let what = "--only and --skip leave no function that can be counted";
+        Err(Usage(format!("{what}{why}")).into())
     }
 
     /// Everything, with the weights of `profile` or with guessed ones.
@@ -73,6 +104,16 @@ impl PathCounting {
         let matches = |set: &GlobSet| set.is_match(name) || set.is_match(&plain);
         self.only.as_ref().is_none_or(matches) && !matches(&self.skip)
     }
+}
+
+/// How the paths of a function would be counted.
+pub fn plan_paths(model: &Unit, function: Func) -> Result<PathPlan, LeftOut> {
+    if let Some(why) = block_log::left_out(model, function) {
+        return Err(why);
+    }
+    let plan = PathPlan::new(model, function, DEFAULT_LIMIT, None)?;
+    plan.probes(&plan.weights(model, function, None), 0)?;
+    Ok(plan)
 }
 
 /// The profile in a file, which must be one of `program`.

@@ -402,3 +402,15 @@ int main(int count, char **words) {
     let silent = tool(folder, &[&["-q"], &trace[..]].concat());
     assert!(silent.status.success() && silent.stderr.is_empty());
 }
+
+#[test]
+fn a_tree_names_functions_by_what_differs() {
+    let folder = built();
+    run(folder.path(), &["trace", "-q", "-o", "t", "./a", "--", "7"]);
+    let tree = on_terminal(folder.path(), 40, "show t --tree");
+    for name in ["Parser<int>::factor", "Parser<double>::factor", "Parser<int>::expr"] {
+        assert!(tree.lines().any(|line| line.trim_end().ends_with(&format!("  {name}"))), "{tree}");
+    }
+    let full = run(folder.path(), &["show", "t", "--tree", "--full"]);
+    assert!(full.contains("Parser<int>::factor(int)"), "{full}");
+}

@@ -33,6 +33,8 @@ pub const MOST_PATHS: u32 = 100;
 #[derive(Debug, Clone)]
 pub struct Scheme {
     rules: Vec<(GlobMatcher, Mechanisms)>,
+    /// How many rules, at the end, are names of a list.
+    listed: usize,
     ended: u32,
 }
 
@@ -77,7 +79,12 @@ impl Scheme {
             let matcher = Glob::new(&literal).map_err(|error| wrong(name, &error.to_string()))?;
             rules.push((matcher.compile_matcher(), mechanisms));
         }
-        Ok(Self { rules, ended: paths })
+        Ok(Self { rules, listed: listed.len(), ended: paths })
+    }
+
+    /// The globs by which its rules name functions; names of a list are none.
+    pub fn globs(&self) -> impl Iterator<Item = &Glob> {
+        self.rules[..self.rules.len() - self.listed].iter().map(|(matcher, _)| matcher.glob())
     }
 
     /// What is recorded of the function with these names.

@@ -62,6 +62,11 @@ impl Tunable {
         self.rules.is_empty()
     }
 
+    /// The globs by which its rules name functions.
+    pub fn globs(&self) -> impl Iterator<Item = &Glob> {
+        self.rules.iter().map(|(matcher, _)| matcher.glob())
+    }
+
     /// What is asked for of the function with these names.
     fn of(&self, name: &str, plain: &str) -> &[Mechanisms] {
         let mut rules = self.rules.iter().rev();

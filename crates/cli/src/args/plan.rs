@@ -20,7 +20,7 @@ pub struct Plan {
     pub copies: Vec<u8>,
     /// Show who counts what of the functions with such names.
     #[arg(long, value_name = "FUNCTION")]
-    pub explain: Option<String>,
+    pub explain: Option<globset::Glob>,
     /// Plan without the weights, with guessed ones, and compute the costs on the
     /// run all the same.
     #[arg(long)]

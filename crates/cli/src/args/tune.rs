@@ -39,7 +39,7 @@ pub struct Tune {
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// Which functions.
-    pub glob: globset::GlobMatcher,
+    pub glob: globset::Glob,
     /// To what.
     pub scheme: String,
 }
@@ -49,5 +49,5 @@ fn setting(word: &str) -> Result<Setting, String> {
     let (glob, scheme) = word.rsplit_once('=').ok_or("not of the form GLOB=SCHEME")?;
     let glob = globset::Glob::new(glob).map_err(|error| error.to_string())?;
     let scheme = backtrail_crash::scheme::Mechanisms::parse(scheme).map_err(|it| it.to_string())?;
-    Ok(Setting { glob: glob.compile_matcher(), scheme: scheme.name() })
+    Ok(Setting { glob, scheme: scheme.name() })
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use backtrail_foreign::say;
 use backtrail_profile::export::{Format, Options, export};
 use backtrail_profile::model::Function;
-use globset::Glob;
 
 use super::paths::{load, write};
 use crate::args;
 use crate::exit::Unreadable;
+use crate::named::Named;
 use crate::own_code::Owner;
 use crate::stdout;
 use crate::style::demangle;
@@ -24,14 +24,11 @@ pub fn run(args: &args::Export, quiet: bool) -> anyhow::Result<u8> {
         args::Target::Pprof => Format::Pprof,
         args::Target::Dot => Format::Dot,
     };
-    let glob = args.function.as_deref().map(Glob::new).transpose();
-    let glob = glob.map_err(|error| Unreadable(error.to_string()))?;
-    let glob = glob.map(|glob| glob.compile_matcher());
-    let wanted = |function: &Function| {
-        glob.as_ref().is_none_or(|glob| {
-            glob.is_match(&function.name) || glob.is_match(demangle(&function.name))
-        })
-    };
+    let named = args.function.as_ref().map(Named::by);
+    if let Some(named) = &named {
+        named.check(&profile.program, profile.functions.iter().map(|it| &*it.name))?;
+    }
+    let wanted = |function: &Function| named.as_ref().is_none_or(|it| it.has(&function.name));
     // A user's own that are not there are missed by whoever reads it; of a library that was
     // built elsewhere nobody has them.
     let left_out = |file: &str| Owner::of(file) != Owner::User && !Path::new(file).is_file();

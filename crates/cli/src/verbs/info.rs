@@ -15,13 +15,11 @@ use backtrail_build::variant::build_id_text;
 use backtrail_ir::program::{Program, Surroundings};
 use backtrail_ir::{Func, Unit};
 use backtrail_machine::elf::Kind;
-use backtrail_plan::{LeftOut, block_log};
-use backtrail_profile::path_plan::PathPlan;
-use backtrail_profile::unit_plan::DEFAULT_LIMIT;
 use serde::Serialize;
 
 use crate::args;
 use crate::json::write_document;
+use crate::path_counting::plan_paths;
 use crate::progress::Phase;
 use crate::stdout;
 use crate::style::demangle;
@@ -235,14 +233,4 @@ fn function_row(record: &UnitRecord, model: &Unit, function: Func) -> FunctionRo
         acyclic_paths: paths.lower_bound().to_string(),
         instrumented,
     }
-}
-
-/// How the paths of a function would be counted.
-fn plan_paths(model: &Unit, function: Func) -> Result<PathPlan, LeftOut> {
-    if let Some(why) = block_log::left_out(model, function) {
-        return Err(why);
-    }
-    let plan = PathPlan::new(model, function, DEFAULT_LIMIT, None)?;
-    plan.probes(&plan.weights(model, function, None), 0)?;
-    Ok(plan)
 }

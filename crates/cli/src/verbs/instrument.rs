@@ -17,10 +17,12 @@ use backtrail_crash::unit_plan::Planning;
 use backtrail_foreign::say;
 use backtrail_ir::program::Program;
 use backtrail_report::terminal::size;
+use globset::Glob;
 
 use crate::args;
 use crate::args::files::check_output_of;
 use crate::exit::Usage;
+use crate::named::{self, Named};
 use crate::path_counting::PathCounting;
 use crate::progress::Phase;
 use crate::recorded;
@@ -32,9 +34,12 @@ const LARGE: u64 = 1 << 20;
 /// Runs the verb.
 pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
     let carried = Carried::read(&args.program)?;
+    if !matches!(args.scheme, args::Scheme::Profile) {
+        check_nothing_counts(&args.counting)?;
+    }
     let counting = PathCounting::new(&args.counting, &carried)?;
     let tracing = match &args.scheme {
-        args::Scheme::Tracing(text) => Some(Tracing::new(text, args)?),
+        args::Scheme::Tracing(text) => Some(Tracing::new(text, args, &carried)?),
         _ if args.tunable.is_empty() => None,
         _ => {
             let why = "--tunable is for what crashes are to tell: pt, fc, cc, bc, none";
@@ -80,6 +85,15 @@ pub fn run(args: &args::Instrument, quiet: bool) -> anyhow::Result<u8> {
         }
     }
     Ok(0)
+}
+
+/// Fails if something is said of counting, where nothing counts.
+fn check_nothing_counts(counting: &args::Counting) -> Result<(), Usage> {
+    let args::Counting { weights, only, skip, limit: _ } = counting;
+    if weights.is_none() && only.is_empty() && skip.is_empty() {
+        return Ok(());
+    }
+    Err(Usage("--weights, --only and --skip are for --scheme profile".to_owned()))
 }
 
 /// Keeps what is needed to read records of a variant and of its libraries: something else
@@ -159,7 +173,7 @@ struct Tracing {
 }
 
 impl Tracing {
-    fn new(text: &str, args: &args::Instrument) -> anyhow::Result<Self> {
+    fn new(text: &str, args: &args::Instrument, program: &Carried) -> anyhow::Result<Self> {
         let mut listed = Vec::new();
         for list in &args.pt_list {
             listed.extend(function_list::read(list)?);
@@ -167,6 +181,14 @@ impl Tracing {
         let scheme = backtrail_crash::scheme::Scheme::parse(text, args.ring, &listed)?;
         let tunable =
             Tunable::parse(&args.tunable).map_err(|why| Usage(format!("--tunable: {why}")))?;
+        let globs: Vec<&Glob> = scheme.globs().chain(tunable.globs()).collect();
+        // Reading models takes time, and everything matches this.
+        if globs.iter().any(|glob| glob.glob() != "*") {
+            let units = named::models(program)?;
+            for glob in globs {
+                Named::by(glob).check(program.path.display(), named::names(&units))?;
+            }
+        }
         Ok(Self { scheme, tunable })
     }
 }

@@ -6,6 +6,13 @@ pub mod view;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::args;
+use crate::exit::Unreadable;
+use crate::json::write_document;
+use crate::named::Named;
+use crate::progress::Phase;
+use crate::stdout;
+use crate::style::{counted, detail, terminal};
 use anyhow::Context as _;
 use backtrail_build::output::{Mode, write_whole};
 use backtrail_foreign::file;
@@ -13,14 +20,6 @@ use backtrail_profile::file::{read_profile, write_profile};
 use backtrail_profile::merge::merge;
 use backtrail_profile::model::Profile;
 use backtrail_report::paths::{Function, Measure, Program, html, json, text};
-use globset::{Glob, GlobMatcher};
-
-use crate::args;
-use crate::exit::Unreadable;
-use crate::json::write_document;
-use crate::progress::Phase;
-use crate::stdout;
-use crate::style::{counted, detail, terminal};
 
 /// Paths that are shown, unless asked for more or fewer.
 const TOP: usize = 10;
@@ -33,10 +32,13 @@ pub fn run(args: &args::Paths, quiet: bool) -> anyhow::Result<u8> {
     if let Some(pair) = &args.compare {
         return change::run(args, &pair[0], &pair[1]);
     }
-    let filter = Filter::new(args.function.as_deref())?;
     let reading = Phase::begin("reading what was counted", quiet);
     let profile = load_all(&args.files, &args.exe)?;
     drop(reading);
+    let named = args.function.as_ref().map(Named::by);
+    if let Some(named) = &named {
+        named.check(&profile.program, profile.functions.iter().map(|it| &*it.name))?;
+    }
     if let Some(output) = &args.output {
         write(output, &write_profile(&profile)?)?;
         if !quiet && !args.json {
@@ -49,7 +51,7 @@ pub fn run(args: &args::Paths, quiet: bool) -> anyhow::Result<u8> {
         }
     }
     let program = view::Viewer::default().program(&profile);
-    let wanted = |function: &Function| filter.matches(function);
+    let wanted = |function: &Function| named.as_ref().is_none_or(|it| it.has(&function.name));
     if let Some(folder) = &args.html {
         let options = html::Options {
             top: args.top.unwrap_or(TOP_OF_PAGE),
@@ -92,21 +94,6 @@ fn show(args: &args::Paths, program: &Program, wanted: impl Fn(&Function) -> boo
         style: terminal(),
     };
     text::render(program, &options, wanted)
-}
-
-/// The functions a glob names.
-struct Filter(Option<GlobMatcher>);
-
-impl Filter {
-    fn new(glob: Option<&str>) -> anyhow::Result<Self> {
-        let glob = glob.map(|glob| Glob::new(glob).map_err(|error| Unreadable(error.to_string())));
-        Ok(Self(glob.transpose()?.map(|glob| glob.compile_matcher())))
-    }
-
-    fn matches(&self, function: &Function) -> bool {
-        let Some(glob) = &self.0 else { return true };
-        glob.is_match(&function.name) || glob.is_match(&function.demangled)
-    }
 }
 
 /// The profile in a file.

@@ -11,11 +11,10 @@ use backtrail_profile::partition::cost::{Cost, Executed, Run, cost_of, saved};
 use backtrail_profile::partition::interest::Interest;
 use backtrail_profile::partition::{CountedFunction, Partition, ProgramPaths, Strategy};
 use backtrail_report::plan::{Document, Explained, Part, Plan, text};
-use globset::{Glob, GlobMatcher};
 
 use crate::args;
-use crate::exit::Unreadable;
 use crate::json::write_document;
+use crate::named::Named;
 use crate::path_counting::{PathCounting, read_profile_of};
 use crate::progress::Phase;
 use crate::stdout;
@@ -25,9 +24,7 @@ use crate::style::{demangle, terminal};
 pub fn run(args: &args::plan::Plan, quiet: bool) -> anyhow::Result<u8> {
     let planning = Phase::begin("planning", quiet);
     let carried = Carried::read(&args.program)?;
-    let explained = args.explain.as_deref().map(Glob::new).transpose();
-    let explained = explained.map_err(|error| Unreadable(error.to_string()))?;
-    let explained = explained.map(|glob| glob.compile_matcher());
+    let explained = args.explain.as_ref().map(Named::by);
     let weights = read_profile_of(&args.weights, &carried)?;
     let on = args.on.as_deref().map(|path| read_profile_of(path, &carried)).transpose()?;
     let run = Run::of(on.as_ref().unwrap_or(&weights));
@@ -36,6 +33,10 @@ pub fn run(args: &args::plan::Plan, quiet: bool) -> anyhow::Result<u8> {
     let start = Instant::now();
     let program = counting.program(&modules);
     let found = start.elapsed().as_secs_f64();
+    if let Some(named) = &explained {
+        let whole = format!("{} that is counted", weights.program);
+        named.check(whole, program.functions().iter().map(|it| it.name()))?;
+    }
     let mut document = Document {
         schema: "backtrail.plan/1",
         program: weights.program.clone(),
@@ -86,12 +87,6 @@ pub fn run(args: &args::plan::Plan, quiet: bool) -> anyhow::Result<u8> {
             }
         }
     }
-    if explained.is_some() && document.explained.is_empty() {
-        anyhow::bail!(Unreadable(format!(
-            "no function that is counted is called {}; 'backtrail info --functions' lists them",
-            args.explain.as_deref().unwrap_or_default()
-        )));
-    }
     drop(planning);
     let mut out = stdout::open(stdout::form(args.json));
     if args.json {
@@ -117,13 +112,13 @@ fn explain(
     program: &ProgramPaths<'_>,
     partition: &Partition,
     run: &Run,
-    wanted: &GlobMatcher,
+    wanted: &Named,
 ) -> Vec<Explained> {
     let mut explained = Vec::new();
     let nothing = Executed::default();
     for function in program.functions() {
         let demangled = demangle(function.name());
-        if !wanted.is_match(function.name()) && !wanted.is_match(&demangled) {
+        if !wanted.has(function.name()) {
             continue;
         }
         let Some(shares) = partition.shares(function.unit_id, function.function) else { continue };

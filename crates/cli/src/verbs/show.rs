@@ -19,12 +19,12 @@ use backtrail_ir::Unit;
 use backtrail_trace::block_log::{
     Events, LogFrames, Moment, Moments, Process, ProgramMap, Step, ThreadLog,
 };
-use globset::{Glob, GlobMatcher};
 use serde::Serialize;
 
 use crate::args;
 use crate::exit::Unreadable;
 use crate::json::write_line;
+use crate::named::{self, Named};
 use crate::own_code::told;
 use crate::recorded::{read_process, read_processes};
 use crate::source::Sources;
@@ -78,12 +78,7 @@ fn name_shown(full: bool, name: &str) -> String {
 
 /// Runs the verb.
 pub fn run(args: &args::Show) -> anyhow::Result<u8> {
-    let filter = match &args.function {
-        Some(glob) => {
-            Some(Glob::new(glob).map_err(|error| Unreadable(error.to_string()))?.compile_matcher())
-        }
-        None => None,
-    };
+    let filter = args.function.as_ref().map(Named::by);
     let is_document = args.json || (args.to.is_some() && args.output.is_none());
     let mut out = stdout::open(stdout::form(is_document));
     if args.record.is_file() {
@@ -116,6 +111,18 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
     let made: Vec<MadeOf> = made
         .map(|(record, process)| variants.made_of(record, process))
         .collect::<Result<_, _>>()?;
+    // What processes have in common is read once.
+    let mut models: BTreeMap<[u8; 16], Vec<(UnitId, Unit)>> = BTreeMap::new();
+    for module in made.iter().flat_map(|made| &made.modules) {
+        let id = module.variant.as_ref().map(|mark| mark.id).unwrap_or_default();
+        if let Entry::Vacant(entry) = models.entry(id) {
+            entry.insert(read_models(module)?);
+        }
+    }
+    if let Some(named) = &filter {
+        let units = models.values().flatten().map(|(_, unit)| unit);
+        named.check(args.record.display(), named::names(units))?;
+    }
     if args.json {
         let all = processes.iter().zip(&opened).zip(&made);
         let rows = all.map(|((record, process), made)| ProcessRow {
@@ -133,16 +140,8 @@ pub fn run(args: &args::Show) -> anyhow::Result<u8> {
         let header = Header { schema: "backtrail.show/1", incomplete, processes };
         write_line(&mut out, &header)?;
     }
-    // What processes have in common is read once.
-    let mut models: BTreeMap<[u8; 16], Vec<(UnitId, Unit)>> = BTreeMap::new();
     for ((record, process), made) in processes.iter().zip(&opened).zip(&made) {
         let mut units = Vec::new();
-        for module in &made.modules {
-            let id = module.variant.as_ref().map(|mark| mark.id).unwrap_or_default();
-            if let Entry::Vacant(entry) = models.entry(id) {
-                entry.insert(read_models(module)?);
-            }
-        }
         for module in &made.modules {
             let id = module.variant.as_ref().map(|mark| mark.id).unwrap_or_default();
             units.extend(models[&id].iter().map(|(id, unit)| (*id, unit)));
@@ -187,7 +186,7 @@ struct Walk<'a> {
     record: &'a ProcessRecord,
     process: &'a Process,
     map: &'a ProgramMap<'a>,
-    filter: Option<&'a GlobMatcher>,
+    filter: Option<&'a Named>,
     /// Why something is missing.
     incomplete: Vec<String>,
 }
@@ -283,8 +282,7 @@ impl Walk<'_> {
 
     fn is_wanted(&self, step: &Step) -> bool {
         let Some(filter) = self.filter else { return true };
-        let name = self.function(step);
-        filter.is_match(name) || filter.is_match(demangle(name))
+        filter.has(self.function(step))
     }
 
     fn function(&self, step: &Step) -> &str {

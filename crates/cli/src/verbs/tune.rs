@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::args::tune::{Setting, Tune};
 use crate::exit::Usage;
 use crate::json::write_document;
+use crate::named::Named;
 use crate::stdout::{self, Form};
 use crate::style::{counted, demangle, dim, extent, number, table, terminal};
 
@@ -36,7 +37,7 @@ pub fn run(args: &Tune, quiet: bool) -> anyhow::Result<u8> {
                 tuned.switch(place, 0)?;
             }
         }
-        let mut notes = set(&mut tuned, &args.set)?;
+        let mut notes = set(&mut tuned, args)?;
         let now = tuned.functions().iter().map(|it| it.on);
         let switched = before.iter().zip(now).filter(|(before, now)| *before != now).count();
         if let Some(path) = &args.output {
@@ -61,14 +62,15 @@ pub fn run(args: &Tune, quiet: bool) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Switches what `settings` say; gives what there is to say of it.
-fn set(tuned: &mut Tuned, settings: &[Setting]) -> anyhow::Result<Vec<String>> {
+/// Switches what `--set` says; gives what there is to say of it.
+fn set(tuned: &mut Tuned, args: &Tune) -> anyhow::Result<Vec<String>> {
     let mut notes = Vec::new();
-    for Setting { glob, scheme } in settings {
+    for Setting { glob, scheme } in &args.set {
+        let named = Named::by(glob);
         let (mut found, mut without) = (Vec::new(), Vec::new());
         for (place, function) in tuned.functions().iter().enumerate() {
             let name = &function.tunable.name;
-            if !glob.is_match(name) && !glob.is_match(demangle(name)) {
+            if !named.has(name) {
                 continue;
             }
             match function.tunable.variants.iter().position(|it| it.scheme == *scheme) {
@@ -78,20 +80,23 @@ fn set(tuned: &mut Tuned, settings: &[Setting]) -> anyhow::Result<Vec<String>> {
         }
         let glob = glob.glob();
         let count = without.len();
-        let named = without.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let named = format!("{named}{}", if count > MOST_NAMED { ", …" } else { "" });
+        let some = without.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let some = format!("{some}{}", if count > MOST_NAMED { ", …" } else { "" });
         if found.is_empty() && count > 0 {
-            anyhow::bail!(Usage(format!("nothing that {glob} matches carries {scheme}: {named}")));
+            anyhow::bail!(Usage(format!("nothing that {glob} matches carries {scheme}: {some}")));
         }
         if found.is_empty() {
-            let why = format!("no function that can be switched is called {glob}; see --list");
+            let names = tuned.functions().iter().map(|it| &*it.tunable.name);
+            let whole = format!("{} that can be switched", args.program.display());
+            named.check(whole, names)?;
+            let why = format!("{} has no function that can be switched", args.program.display());
             anyhow::bail!(Usage(why));
         }
         for (place, variant) in found {
             tuned.switch(place, variant)?;
         }
         if count > 0 {
-            notes.push(format!("as they were, since they do not carry {scheme}: {named}"));
+            notes.push(format!("as they were, since they do not carry {scheme}: {some}"));
         }
     }
     Ok(notes)

@@ -9,13 +9,13 @@ use backtrail_profile::merge::title;
 use backtrail_profile::model::{self, Profile};
 use backtrail_report::comparison::{self, Change, Comparison, Limit, PATHS};
 use backtrail_report::paths::{Program, chain};
-use globset::Glob;
 
 use super::view::{Viewer, file};
 use super::{TOP, load};
 use crate::args;
-use crate::exit::{FINDING, Unreadable};
+use crate::exit::FINDING;
 use crate::json::write_document;
+use crate::named::Named;
 use crate::stdout;
 use crate::style::{Detail, demangle, detail, terminal};
 
@@ -24,12 +24,15 @@ pub fn run(args: &args::Paths, before: &Path, after: &Path) -> anyhow::Result<u8
     let profiles = [load(before)?, load(after)?];
     let mut comparison = compare(&profiles[0], &profiles[1]);
     if let Some(glob) = &args.function {
-        let glob = Glob::new(glob).map_err(|error| Unreadable(error.to_string()))?;
-        let glob = glob.compile_matcher();
-        comparison.functions.retain(|change| {
-            let name = name(&profiles, change);
-            glob.is_match(name) || glob.is_match(demangle(name))
-        });
+        let named = Named::by(glob);
+        let [one, other] = &profiles;
+        let whole = match one.program == other.program {
+            true => one.program.clone(),
+            false => format!("{} and {}", one.program, other.program),
+        };
+        let functions = profiles.iter().flat_map(|profile| &profile.functions);
+        named.check(whole, functions.map(|it| &*it.name))?;
+        comparison.functions.retain(|change| named.has(name(&profiles, change)));
     }
     let sums = [0, 1].map(|side: usize| Sums::of(&profiles[side]));
     let is_small = |change: &FunctionChange| {

@@ -1,5 +1,6 @@
 //! The calls of a trace: as a tree, as a page, for other tools.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
@@ -7,15 +8,16 @@ use backtrail_build::output::{Mode, WholeFile, write_whole};
 use backtrail_collect::local::signal_name;
 use backtrail_foreign::text::shown;
 use backtrail_report::flame::{self, Bar};
+use backtrail_report::name::Names;
 use backtrail_trace::call_tree::CallTree;
 use backtrail_trace::file::{Ending, Legend, Step};
-use globset::GlobMatcher;
 
-use super::trace::open;
+use super::trace::{check, open};
 use crate::alike;
 use crate::args;
 use crate::exit::Unreadable;
 use crate::json;
+use crate::named::Named;
 use crate::style::{Detail, Style, demangle, detail, dim, number, shorten_middle, terminal};
 
 /// Gives each step of each thread to `step`, and begins threads with `begin`.
@@ -91,19 +93,31 @@ fn bars(args: &args::Show) -> anyhow::Result<(Legend, Vec<String>, Vec<Bar>)> {
     Ok((legend, notes, bars))
 }
 
+/// What the functions of a trace are called in short, by the names that people write.
+fn short_names(legend: &Legend) -> BTreeMap<String, String> {
+    let full: Vec<(&str, String)> =
+        legend.functions.iter().map(|it| (&*it.name, demangle(&it.name))).collect();
+    let names = Names::new(full.iter().map(|(name, plain)| (*name, &**plain)), Detail::Short);
+    full.iter().map(|(name, plain)| (plain.clone(), names.of(name, plain))).collect()
+}
+
 /// Prints the call tree.
-pub fn tree(
-    args: &args::Show,
-    filter: Option<&GlobMatcher>,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let (_, notes, bars) = bars(args)?;
+pub fn tree(args: &args::Show, filter: Option<&Named>, out: &mut impl Write) -> anyhow::Result<()> {
+    let (legend, notes, bars) = bars(args)?;
+    check(filter, &legend)?;
     for note in notes {
         writeln!(out, "{}", dim(&note))?;
     }
+    let named =
+        legend.functions.iter().filter(|it| filter.is_none_or(|filter| filter.has(&it.name)));
+    let named: BTreeSet<String> = named.map(|it| demangle(&it.name)).collect();
     let style = terminal();
+    let short = short_names(&legend);
     let name = |name: &str, depth: usize| match detail(args.full) {
-        Detail::Short => shorten_middle(&shown(name), style.room(37 + 2 * depth, 24)),
+        Detail::Short => {
+            let name = short.get(name).map_or(name, |name| name);
+            shorten_middle(&shown(name), style.room(37 + 2 * depth, 24))
+        }
         Detail::Full => shown(name),
     };
     let mut children = vec![Vec::new(); bars.len()];
@@ -125,7 +139,7 @@ pub fn tree(
         if share < args.least_share {
             continue;
         }
-        if filter.is_none_or(|filter| filter.is_match(&bar.name)) {
+        if filter.is_none() || named.contains(&bar.name) {
             writeln!(
                 out,
                 "{:>14} {share:>6.1}% {:>12}  {:indent$}{}",

@@ -10,7 +10,6 @@ use backtrail_foreign::file;
 use backtrail_foreign::text::{shown, source};
 use backtrail_report::merged::Merged;
 use backtrail_trace::file::{Ending, Legend, Step, TraceFile};
-use globset::GlobMatcher;
 use serde::Serialize;
 
 use super::name_shown;
@@ -18,9 +17,10 @@ use crate::alike;
 use crate::args;
 use crate::exit::Unreadable;
 use crate::json::write_line;
+use crate::named::Named;
 use crate::own_code::told;
 use crate::source::Sources;
-use crate::style::{Detail, bold, counted, demangle, detail, dim, terminal};
+use crate::style::{Detail, bold, counted, detail, dim, terminal};
 
 /// The first line of `--json`.
 #[derive(Serialize)]
@@ -72,14 +72,18 @@ pub fn open(path: &Path) -> anyhow::Result<TraceFile<BufReader<File>>> {
     })
 }
 
+/// Fails if nothing that ran is named so: a trace knows no other functions.
+pub fn check(named: Option<&Named>, legend: &Legend) -> anyhow::Result<()> {
+    let Some(named) = named else { return Ok(()) };
+    let whole = format!("{} that ran", legend.program);
+    Ok(named.check(whole, legend.functions.iter().map(|it| &*it.name))?)
+}
+
 /// Shows a trace file.
-pub fn run(
-    args: &args::Show,
-    filter: Option<&GlobMatcher>,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+pub fn run(args: &args::Show, filter: Option<&Named>, out: &mut impl Write) -> anyhow::Result<()> {
     let mut file = open(&args.record)?;
     let legend = file.legend().clone();
+    check(filter, &legend)?;
     let names = Names::new(&legend, filter);
     let threads = file.threads().to_vec();
     let ended_by = file.ended_by().map(signal_name);
@@ -180,11 +184,10 @@ struct Names {
 }
 
 impl Names {
-    fn new(legend: &Legend, filter: Option<&GlobMatcher>) -> Self {
+    fn new(legend: &Legend, filter: Option<&Named>) -> Self {
         let wanted = filter.map(|filter| {
-            let is_wanted = |name: &str| filter.is_match(name) || filter.is_match(demangle(name));
             let functions: Vec<bool> =
-                legend.functions.iter().map(|it| is_wanted(&it.name)).collect();
+                legend.functions.iter().map(|it| filter.has(&it.name)).collect();
             let is_wanted = |function: u32| functions.get(function as usize) == Some(&true);
             let places = legend.places.iter().filter(|(_, name)| is_wanted(name.function));
             places.map(|(place, _)| *place).collect()
