@@ -5,8 +5,8 @@
 //! linked from, which is where an uninstalled library is. A library that the
 //! program opens by itself (`dlopen`) cannot be known; derive it on its own.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use backtrail_machine::elf::Elf;
 
 use crate::Error;
 use crate::carry::Carried;
-use crate::carry::recipe::InputKind;
+use crate::carry::recipe::{InputKind, Recipe};
 
 pub(crate) const SYSTEM_FOLDERS: [&str; 6] = [
     "/usr/local/lib",
@@ -72,6 +72,64 @@ pub(crate) fn is_path_of_one(
     name.contains('/') && libraries.get(file_name(name)).is_some_and(is_it)
 }
 
+/// A shared library that a program asks for, directly or through others.
+pub struct Library {
+    /// The name by which it is asked for.
+    pub name: String,
+    /// Where it is, if it is anywhere.
+    pub path: Option<PathBuf>,
+    /// Whether it is in a folder of the system's.
+    pub is_system: bool,
+    /// What it carries, if it is made of units.
+    pub carried: Option<Carried>,
+}
+
+/// The shared libraries that `program` asks for, directly or through others: those that
+/// carry units, those that do not, and those that are not found; in the order in which they
+/// are asked for.
+pub fn libraries_of(program: &Carried) -> Result<Vec<Library>, Error> {
+    let system: Vec<PathBuf> =
+        SYSTEM_FOLDERS.iter().filter_map(|folder| Path::new(folder).canonicalize().ok()).collect();
+    let is_system = |path: &Path| {
+        let path = path.canonicalize();
+        path.is_ok_and(|path| system.iter().any(|folder| path.starts_with(folder)))
+    };
+    let mut found: Vec<Library> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut pending: VecDeque<(String, Option<PathBuf>)> = needs(&Asking::of(program)).collect();
+    while let Some((name, path)) = pending.pop_front() {
+        if !seen.insert((name.clone(), path.clone())) {
+            continue;
+        }
+        let mut carried = None;
+        if let Some(path) = &path {
+            let bytes = file::read(path).map_err(Error::read(path))?;
+            match Elf::parse(&bytes) {
+                Ok(elf) if has_units(&elf) => {
+                    let library = Carried::read(path)?;
+                    pending.extend(needs(&Asking::of(&library)));
+                    carried = Some(library);
+                }
+                Ok(elf) => {
+                    let (needed, run_path) = (elf.needed(), elf.run_path());
+                    let asking =
+                        Asking { path, needed: &needed, run_path: &run_path, recipe: None };
+                    pending.extend(needs(&asking));
+                }
+                // The loader says what is wrong with it.
+                Err(_) => {}
+            }
+        }
+        let is_system = path.as_deref().is_some_and(is_system);
+        found.push(Library { name, path, is_system, carried });
+    }
+    Ok(found)
+}
+
+fn needs<'a>(asking: &'a Asking<'a>) -> impl Iterator<Item = (String, Option<PathBuf>)> + 'a {
+    asking.needed.iter().map(|name| (name.clone(), asking.find(name)))
+}
+
 fn file_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
@@ -84,29 +142,50 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 /// Whether the ELF file at `path` carries units.
 fn carries_units(path: &Path) -> Result<bool, Error> {
     let bytes = file::read(path).map_err(Error::read(path))?;
-    let elf = Elf::parse(&bytes);
-    Ok(elf.is_ok_and(|elf| {
-        elf.section_names().iter().any(|name| name == backtrail_abi::UNIT_SECTION)
-    }))
+    Ok(Elf::parse(&bytes).is_ok_and(|elf| has_units(&elf)))
+}
+
+fn has_units(elf: &Elf<'_>) -> bool {
+    elf.section_names().iter().any(|name| name == backtrail_abi::UNIT_SECTION)
 }
 
 /// Where the library that `program` asks for as `name` is.
 pub(crate) fn find(program: &Carried, name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = Some(PathBuf::from(name)).filter(|path| path.is_file());
-        return path.or_else(|| linked_from(program, name));
+    Asking::of(program).find(name)
+}
+
+/// A file that asks for libraries.
+struct Asking<'a> {
+    path: &'a Path,
+    needed: &'a [String],
+    run_path: &'a [String],
+    recipe: Option<&'a Recipe>,
+}
+
+impl<'a> Asking<'a> {
+    fn of(file: &'a Carried) -> Self {
+        let recipe = file.recipe.as_ref();
+        Self { path: &file.path, needed: &file.needed, run_path: &file.run_path, recipe }
     }
-    let origin = program.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let origin = origin.unwrap_or(Path::new("."));
-    let expand = |path: &String| expand_origin(path, origin);
-    let variable = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = program.run_path.iter().map(expand).chain(std::env::split_paths(&variable));
-    let in_folder = |folder: PathBuf| Some(folder.join(name)).filter(|path| path.is_file());
-    folders
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .find_map(in_folder)
-        .or_else(|| linked_from(program, name))
-        .or_else(|| SYSTEM_FOLDERS.iter().map(PathBuf::from).find_map(in_folder))
+
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        let linked_from = || self.recipe.and_then(|recipe| linked_from(recipe, name));
+        if name.contains('/') {
+            let path = Some(PathBuf::from(name)).filter(|path| path.is_file());
+            return path.or_else(linked_from);
+        }
+        let origin = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let origin = origin.unwrap_or(Path::new("."));
+        let expand = |path: &String| expand_origin(path, origin);
+        let variable = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let folders = self.run_path.iter().map(expand).chain(std::env::split_paths(&variable));
+        let in_folder = |folder: PathBuf| Some(folder.join(name)).filter(|path| path.is_file());
+        folders
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .find_map(in_folder)
+            .or_else(linked_from)
+            .or_else(|| SYSTEM_FOLDERS.iter().map(PathBuf::from).find_map(in_folder))
+    }
 }
 
 /// Whether a folder of a run path depends on where the file is that has it.
@@ -120,14 +199,18 @@ pub fn expand_origin(folder: &str, origin: &Path) -> PathBuf {
     PathBuf::from(folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", &origin))
 }
 
-/// Where the library `name` was when `program` was linked.
-fn linked_from(program: &Carried, name: &str) -> Option<PathBuf> {
-    let inputs = &program.recipe.as_ref()?.inputs;
+/// Where the library `name` was when this was linked.
+fn linked_from(recipe: &Recipe, name: &str) -> Option<PathBuf> {
     let is_asked_for = |input: &&crate::carry::Input| match &input.kind {
         InputKind::Shared { soname: Some(soname) } => soname == name,
         // It is asked for as the linker was given it.
         InputKind::Shared { soname: None } => input.path.file_name() == Path::new(name).file_name(),
         _ => false,
     };
-    inputs.iter().find(is_asked_for).map(|input| input.path.clone()).filter(|path| path.is_file())
+    recipe
+        .inputs
+        .iter()
+        .find(is_asked_for)
+        .map(|input| input.path.clone())
+        .filter(|path| path.is_file())
 }

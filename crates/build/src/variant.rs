@@ -533,11 +533,7 @@ impl Work<'_> {
         let bytes = edit::edit(&bytes, &Edit { add: &sections, ..Edit::default() })
             .map_err(Error::machine(&linked))?;
         output::write_whole(&self.output, &bytes, Mode::Program)?;
-        let native = recipe
-            .inputs
-            .iter()
-            .filter(|input| matches!(input.kind, InputKind::Native { .. }))
-            .count();
+        let native = recipe.natives().count();
         Ok((Outcome { units: objects.len(), cached, native, libraries: 0 }, id))
     }
 }

@@ -2,6 +2,9 @@
 
 mod profile_program;
 
+use std::process::Command;
+
+use backtrail_testkit::cores::core_of;
 use profile_program::Program;
 use serde_json::Value;
 
@@ -15,11 +18,11 @@ fn number_before(text: &str, word: &str) -> usize {
 
 #[test]
 fn a_function_that_several_units_define_counts_once() {
-    let header = "#include <cstdio>\n\
+    let header = "#include <cstdio>\n#include <cstdlib>\n\
         inline __attribute__((noinline)) int shared(int x) { return x > 2 ? x * 3 : x; }\n\
         template <class T> __attribute__((noinline)) T twice(T x) { return x + x; }\n";
     let main = "#include \"shared.h\"\nint other(int);\nint main(int argc, char **) { \
-        std::printf(\"%d\\n\", shared(argc) + twice(argc) + other(argc)); return 0; }\n";
+        std::printf(\"%d\\n\", shared(argc) + twice(argc) + other(argc)); if (argc > 3) std::abort(); return 0; }\n";
     let other = "#include \"shared.h\"\nint other(int x) { return shared(x) + twice(x); }\n";
     let program =
         Program::of_files(&[("main.cc", main), ("other.cc", other), ("shared.h", header)]);
@@ -36,6 +39,17 @@ fn a_function_that_several_units_define_counts_once() {
     ];
     assert_eq!(counts, [4; 4], "{info}{paths}{plan}");
     assert!(info.contains("; 2 of other units' were not linked"), "{info}");
+    // A crash, and what can be switched, count them alike.
+    let words = ["instrument", "--scheme", "cc", "--tunable", "*", "-o", "traced", "program"];
+    program.backtrail(&words);
+    let listed = program.backtrail(&["tune", "traced", "--json", "--list"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["functions"].as_array().unwrap().len(), 4, "{listed}");
+    let core = program.path("core of it");
+    core_of(Command::new(program.path("traced")).args(["1", "2", "3"]), &core);
+    let autopsy = program.backtrail(&["autopsy", "--json", core.to_str().unwrap()]);
+    let autopsy: Value = serde_json::from_str(&autopsy).unwrap();
+    assert_eq!(autopsy["active"]["functions"]["total"], 4, "{autopsy}");
     let document: Value =
         serde_json::from_str(&program.backtrail(&["info", "--json", "program"])).unwrap();
     let rows = document["functions"].as_array().unwrap();

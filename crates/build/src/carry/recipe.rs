@@ -109,6 +109,26 @@ impl Recipe {
         frame::wrap(MAGIC, &pack(&body, 3))
     }
 
+    /// What was linked as it is, members of archives as `ARCHIVE(MEMBER)`, and why.
+    pub fn natives(&self) -> impl Iterator<Item = (String, &str)> {
+        self.inputs.iter().flat_map(|input| {
+            let path = input.path.display().to_string();
+            match &input.kind {
+                InputKind::Native { why, .. } => vec![(path, &**why)],
+                InputKind::Archive(members) => members
+                    .iter()
+                    .filter_map(|member| match &member.kind {
+                        InputKind::Native { why, .. } => {
+                            Some((format!("{path}({})", member.name), &**why))
+                        }
+                        _ => None,
+                    })
+                    .collect(),
+                _ => Vec::new(),
+            }
+        })
+    }
+
     /// Reads the body of a record.
     pub fn from_body(body: &[u8]) -> Result<Self, Damaged> {
         let bytes =

@@ -9,8 +9,9 @@ use std::io::Write as _;
 use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::carry::file::hex;
-use backtrail_build::carry::recipe::InputKind;
+use backtrail_build::carry::recipe::Recipe;
 use backtrail_build::carry::unit::{Damaged, IrState, UnitRecord};
+use backtrail_build::libraries::{Library, libraries_of};
 use backtrail_build::variant::build_id_text;
 use backtrail_ir::program::{Program, Surroundings};
 use backtrail_ir::{Func, Unit};
@@ -23,6 +24,7 @@ use crate::path_counting::plan_paths;
 use crate::progress::Phase;
 use crate::stdout;
 use crate::style::demangle;
+use crate::verbs::show::read_models;
 use unlisted::Unlisted;
 
 /// The document of `--json`.
@@ -46,6 +48,9 @@ struct Document {
     functions: Vec<FunctionRow>,
     /// Linked as they are, and why.
     native: Vec<NativeRow>,
+    /// Shared libraries that it asks for, directly or through others, and that are not the
+    /// system's.
+    libraries: Vec<LibraryRow>,
     /// Functions of libraries of which nothing is known.
     unlisted: Unlisted,
     remarks: Vec<String>,
@@ -88,6 +93,19 @@ struct FunctionRow {
 struct NativeRow {
     path: String,
     why: String,
+}
+
+#[derive(Serialize)]
+struct LibraryRow {
+    name: String,
+    path: Option<String>,
+    build_id: Option<String>,
+    /// `yes`, or `no: why`.
+    carried: String,
+    units: usize,
+    /// As many as are linked into it.
+    functions: usize,
+    native: Vec<NativeRow>,
 }
 
 /// Runs the verb.
@@ -135,7 +153,8 @@ fn describe(carried: &Carried) -> Result<Document, Error> {
         carried_bytes: 0,
         units: Vec::new(),
         functions: Vec::new(),
-        native: Vec::new(),
+        native: recipe.map(natives).unwrap_or_default(),
+        libraries: Vec::new(),
         unlisted: Unlisted { functions: Vec::new(), reach: 0 },
         remarks: recipe.map(|recipe| recipe.remarks.clone()).unwrap_or_default(),
     };
@@ -154,36 +173,63 @@ fn describe(carried: &Carried) -> Result<Document, Error> {
         models.extend(model);
     }
     let surroundings = recipe.map(|recipe| recipe.surroundings.clone()).unwrap_or_default();
-    note_what_is_linked(&mut document.functions, &models, &surroundings);
-    document.unlisted = unlisted::find(&models, &surroundings);
-    for input in recipe.into_iter().flat_map(|recipe| &recipe.inputs) {
-        let mut note = |path: String, kind: &InputKind| {
-            if let InputKind::Native { why, .. } = kind {
-                document.native.push(NativeRow { path, why: why.clone() });
-            }
-        };
-        let path = input.path.display().to_string();
-        if let InputKind::Archive(members) = &input.kind {
-            members
-                .iter()
-                .for_each(|member| note(format!("{path}({})", member.name), &member.kind));
-        } else {
-            note(path, &input.kind);
-        }
+    let linked = linked(&models, &surroundings);
+    document.functions.iter_mut().zip(linked).for_each(|(row, linked)| row.linked = linked);
+    let mut modules = vec![(models, surroundings)];
+    let libraries = libraries_of(carried)?;
+    for library in libraries.iter().filter(|it| !it.is_system || it.carried.is_some()) {
+        let module = library.carried.as_ref().map(module).transpose()?;
+        document.libraries.push(library_row(library, module.as_ref()));
+        modules.extend(module);
     }
+    let modules: Vec<_> = modules.iter().map(|(units, around)| (&units[..], around)).collect();
+    document.unlisted = unlisted::find(&modules);
     Ok(document)
+}
+
+fn natives(recipe: &Recipe) -> Vec<NativeRow> {
+    let row = |(path, why): (String, &str)| NativeRow { path, why: why.to_owned() };
+    recipe.natives().map(row).collect()
+}
+
+fn module(carried: &Carried) -> Result<(Vec<Unit>, Surroundings), Error> {
+    let units = read_models(carried)?.into_iter().map(|(_, unit)| unit).collect();
+    let recipe = carried.recipe.as_ref();
+    Ok((units, recipe.map(|recipe| recipe.surroundings.clone()).unwrap_or_default()))
+}
+
+fn library_row(library: &Library, module: Option<&(Vec<Unit>, Surroundings)>) -> LibraryRow {
+    let mut row = LibraryRow {
+        name: library.name.clone(),
+        path: library.path.as_ref().map(|path| path.display().to_string()),
+        build_id: None,
+        carried: match &library.path {
+            Some(_) => "no: it was not built by Backtrail".to_owned(),
+            None => "no: it is not found".to_owned(),
+        },
+        units: 0,
+        functions: 0,
+        native: Vec::new(),
+    };
+    let (Some(carried), Some((units, surroundings))) = (&library.carried, module) else {
+        return row;
+    };
+    row.build_id = Some(build_id_text(&carried.build_id));
+    row.carried = "yes".to_owned();
+    row.units = carried.units.len();
+    row.functions = linked(units, surroundings).into_iter().filter(|kept| *kept).count();
+    row.native = carried.recipe.as_ref().map(natives).unwrap_or_default();
+    row
 }
 
 /// Says of the functions of these units, in order, which the linker kept: those are
 /// counted by all verbs.
-fn note_what_is_linked(rows: &mut [FunctionRow], units: &[Unit], surroundings: &Surroundings) {
+fn linked(units: &[Unit], surroundings: &Surroundings) -> Vec<bool> {
     let program = Program::linked([(units.iter().collect(), surroundings)]);
     let functions = program.units().flat_map(|(object, unit)| {
         unit.functions.indices().map(move |function| (object, function))
     });
-    for (row, (object, function)) in rows.iter_mut().zip(functions) {
-        row.linked = program.kept(object, function);
-    }
+    functions.map(|(object, function)| program.kept(object, function)).collect()
 }
 
 fn unit_row(record: &UnitRecord, functions: &[FunctionRow]) -> UnitRow {

@@ -11,7 +11,7 @@ use backtrail_profile::unit_plan::DEFAULT_LIMIT;
 use backtrail_report::name::Names;
 use backtrail_report::terminal::{short_path, width};
 
-use super::unlisted::Unlisted;
+use super::unlisted::{Unlisted, UnlistedRow};
 use super::{Document, FunctionRow};
 use crate::args::Info;
 use crate::style::{
@@ -40,8 +40,26 @@ pub fn print(out: &mut impl Write, document: &Document, args: &Info) -> io::Resu
         ]
     });
     text.list("Units", Some(&head), rows.collect(), &[2, 3, 4, 5, 6])?;
+    let rows = document.libraries.iter().map(|library| {
+        let what = match library.carried.as_str() {
+            "yes" => format!(
+                "{}, {}",
+                counted(library.units as u64, "unit"),
+                counted(library.functions as u64, "function")
+            ),
+            why => why.trim_start_matches("no: ").to_owned(),
+        };
+        vec![library.name.clone(), what, library.path.clone().unwrap_or_default()]
+    });
+    text.list("Libraries that are not the system's", None, rows.collect(), &[])?;
+    let of_libraries = document.libraries.iter().flat_map(|library| {
+        library
+            .native
+            .iter()
+            .map(|row| vec![row.path.clone(), format!("{}, into {}", row.why, library.name)])
+    });
     let rows = document.native.iter().map(|row| vec![row.path.clone(), row.why.clone()]);
-    text.list("Linked as they are", None, rows.collect(), &[])?;
+    text.list("Linked as they are", None, rows.chain(of_libraries).collect(), &[])?;
     text.unlisted(&document.unlisted)?;
     text.functions(document)
 }
@@ -144,10 +162,19 @@ impl<W: Write> Text<'_, W> {
         if unlisted.functions.is_empty() {
             return Ok(());
         }
-        let row = |row: &super::unlisted::UnlistedRow| {
-            vec![number(row.calls as u64), demangle(&row.name)]
+        let plain: Vec<String> = unlisted.functions.iter().map(|it| demangle(&it.name)).collect();
+        let functions = || unlisted.functions.iter().zip(&plain);
+        let names = functions().map(|(row, plain)| (&*row.name, &**plain));
+        let names = Names::new(names, detail(self.args.full));
+        let room = match detail(self.args.full) {
+            Detail::Short => self.style.room(9, 24),
+            Detail::Full => usize::MAX,
         };
-        let mut rows: Vec<_> = unlisted.functions.iter().map(row).collect();
+        let row = |(row, plain): (&UnlistedRow, &String)| {
+            let name = shorten_middle(&shown(&names.of(&row.name, plain)), room);
+            vec![number(row.calls as u64), name]
+        };
+        let mut rows: Vec<_> = functions().map(row).collect();
         let excerpt = if self.args.functions { rows.len() } else { MOST.min(rows.len()) };
         let more = rows.len() - excerpt;
         rows.truncate(excerpt);
@@ -155,10 +182,8 @@ impl<W: Write> Text<'_, W> {
         self.list(title, Some(&["calls", "function"]), rows, &[0])?;
         self.more(more, "--functions lists all")?;
         let reach = counted(unlisted.reach as u64, "function");
-        let why = format!(
-            "  traces and autopsies reckon that each may call {reach} of the program, jump, and \
-             end it"
-        );
+        let why =
+            format!("  (for traces and autopsies, each may call {reach}, jump, and end it all)");
         writeln!(self.out, "{}", dim(&why))
     }
 

@@ -1,11 +1,11 @@
 //! The functions of libraries that a program calls and of which nothing is known: they
 //! may do everything, which costs traces and autopsies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backtrail_analysis::{CallTargets, Externals, Target};
 use backtrail_ir::Unit;
-use backtrail_ir::program::{Program, Surroundings};
+use backtrail_ir::program::{Object, Program, Surroundings};
 use backtrail_outside as outside;
 use serde::Serialize;
 
@@ -27,13 +27,17 @@ pub struct Unlisted {
     pub reach: usize,
 }
 
-/// Finds them in a module.
-pub fn find(units: &[Unit], surroundings: &Surroundings) -> Unlisted {
-    let program = Program::linked([(units.iter().collect(), surroundings)]);
+/// Finds them in the first of some modules, which run together.
+pub fn find(modules: &[(&[Unit], &Surroundings)]) -> Unlisted {
+    let joined =
+        modules.iter().map(|(units, surroundings)| (units.iter().collect(), *surroundings));
+    let program = Program::linked(joined);
+    let own = modules.first().map_or(0, |(units, _)| units.len());
+    let own: BTreeSet<Object> = program.units().take(own).map(|(object, _)| object).collect();
     let targets = CallTargets::new(&program);
     let mut calls: BTreeMap<String, usize> = BTreeMap::new();
     for &(object, function) in targets.bodies().values() {
-        let Some(unit) = program.unit(object) else { continue };
+        let Some(unit) = program.unit(object).filter(|_| own.contains(&object)) else { continue };
         let function = &unit.functions[function];
         for (inst, data) in function.insts.iter() {
             let Some(call) = data.op.call() else { continue };
