@@ -23,6 +23,7 @@ mod script;
 mod source;
 mod stdout;
 mod style;
+mod untraced;
 mod variants;
 mod verbs;
 

@@ -226,4 +226,8 @@ fn without_a_cause_nothing_is_logged_instead() {
     assert_eq!((code, &*err), (Some(0), ""));
     let (code, _, err) = place.run("trace --fallback --witness breakpoint -o t ./p");
     assert!(code == Some(2) && err.contains("--fallback logs every block"), "{err}");
+    assert!(err.contains("leave out --witness breakpoint: ./p carries its IR"), "{err}");
+    let (code, _, err) = place.run("trace --fallback --witness breakpoint -o t true");
+    let hint = "bin/true with 'backtrail cc', 'c++' or 'cargo' and leave out";
+    assert!(code == Some(2) && err.contains(hint), "{err}");
 }

@@ -27,7 +27,7 @@ mod untraced;
 
 pub use launch::{Launch, Tracee};
 pub use layout::LoadedLibrary;
-pub use untraced::Untraced;
+pub use untraced::{Untraced, is_everybodys};
 
 /// Why a program cannot have breakpoints that is not good for them, and what can be done.
 const SIGTRAP_IS_ITS_OWN: &str = "it blocks SIGTRAP or handles it itself, which breakpoints \

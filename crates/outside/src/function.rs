@@ -275,6 +275,8 @@ pub struct Function {
     pub vforks: bool,
     /// Whether the process goes on as another program, and it returns only if it cannot.
     pub execs: bool,
+    /// Whether it may run another program beside this one.
+    pub spawns: bool,
     /// Whether it may start threads.
     pub starts_threads: bool,
     /// Whether it may end another thread, anywhere in it.
@@ -320,6 +322,7 @@ impl Function {
             forks: false,
             vforks: false,
             execs: false,
+            spawns: false,
             starts_threads: false,
             cancels: false,
             signals: false,

@@ -80,9 +80,9 @@ impl Row {
 /// The traits that a word says are not as of a plain function, in order.
 #[cfg(test)]
 #[rustfmt::skip]
-const TRAITS: [&str; 15] = [
-    "noreturn", "ends", "leaves", "twice", "forks", "vforks", "execs", "threads", "cancels",
-    "signals", "looks-up", "loads", "anything", "implied", "inserted",
+const TRAITS: [&str; 16] = [
+    "noreturn", "ends", "leaves", "twice", "forks", "vforks", "execs", "spawns", "threads",
+    "cancels", "signals", "looks-up", "loads", "anything", "implied", "inserted",
 ];
 
 /// The trait that a word is of.
@@ -95,6 +95,7 @@ fn trait_of<'a>(function: &'a mut Function, word: &str) -> Option<&'a mut bool> 
         "forks" => &mut function.forks,
         "vforks" => &mut function.vforks,
         "execs" => &mut function.execs,
+        "spawns" => &mut function.spawns,
         "threads" => &mut function.starts_threads,
         "cancels" => &mut function.cancels,
         "signals" => &mut function.signals,

@@ -63,6 +63,19 @@ impl Why {
     }
 }
 
+/// A call of a function that is not the program's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideCall {
+    /// The function that calls.
+    pub function: (Object, Func),
+    /// The block of the call.
+    pub block: Block,
+    /// Where that is in the source, if it is known.
+    pub line: Option<(String, u32)>,
+    /// Who is called.
+    pub callee: String,
+}
+
 /// A call of such a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfollowed {
@@ -80,8 +93,25 @@ pub struct Unfollowed {
 
 /// All such calls of a program, in the order of its code.
 pub fn unfollowed(program: &Program<'_>) -> Vec<Unfollowed> {
-    let mut found = Vec::new();
     let mut starts_threads = false;
+    let calls = calls_outside(program, |callee| {
+        starts_threads |= outside::of(callee).is_some_and(|row| row.starts_threads);
+        Why::of(callee)
+    });
+    let unfollowed = calls.into_iter().map(|(call, why)| {
+        let OutsideCall { function, block, line, callee } = call;
+        Unfollowed { function, block, line, callee, why }
+    });
+    unfollowed.filter(|it| it.why != Why::Replaced || starts_threads).collect()
+}
+
+/// The calls of functions that are not the program's own and of which `of` says something
+/// by their names, in the order of its code.
+pub fn calls_outside<T>(
+    program: &Program<'_>,
+    mut of: impl FnMut(&str) -> Option<T>,
+) -> Vec<(OutsideCall, T)> {
+    let mut found = Vec::new();
     for (object, unit) in program.units() {
         for (func, function) in unit.functions.iter() {
             for (block, data) in function.blocks.iter() {
@@ -92,18 +122,18 @@ pub fn unfollowed(program: &Program<'_>) -> Vec<Unfollowed> {
                     if let Some(Resolution::Function(..)) = program.callee(object, call) {
                         continue;
                     }
-                    let callee = program.external_name(object, symbol).into_owned();
-                    starts_threads |= outside::of(&callee).is_some_and(|row| row.starts_threads);
-                    let Some(why) = Why::of(&callee) else { continue };
+                    let callee = program.external_name(object, symbol);
+                    let Some(said) = of(&callee) else { continue };
+                    let callee = callee.into_owned();
                     let line = inst.location.and_then(|at| {
                         let at = unit.locations.get(at)?;
                         Some((unit.files[at.file].clone(), at.line))
                     });
-                    found.push(Unfollowed { function: (object, func), block, line, callee, why });
+                    let function = (object, func);
+                    found.push((OutsideCall { function, block, line, callee }, said));
                 }
             }
         }
     }
-    found.retain(|it| it.why != Why::Replaced || starts_threads);
     found
 }

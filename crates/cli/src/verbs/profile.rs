@@ -2,6 +2,7 @@
 
 pub mod copies;
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -10,11 +11,14 @@ use backtrail_build::Error;
 use backtrail_build::carry::Carried;
 use backtrail_build::output::{Mode, check_writable, write_whole};
 use backtrail_build::trust::Trust;
-use backtrail_build::variant::{Destination, Scheme};
+use backtrail_build::variant::{Destination, Scheme, modules_to_plan};
 use backtrail_collect::local::{self, Run};
 use backtrail_collect::packing::Packer;
 use backtrail_foreign::say;
+use backtrail_graph::Index as _;
 use backtrail_interruption::Folder;
+use backtrail_ir::program::Program;
+use backtrail_profile::derived::counted_blocks;
 use backtrail_profile::file::{EXTENSION, write_profile};
 use backtrail_profile::model::Profile;
 
@@ -25,6 +29,7 @@ use crate::path_counting::PathCounting;
 use crate::progress::{self, Phase};
 use crate::recorded;
 use crate::script::{Wanted, check_no_script};
+use crate::untraced::{self, Came};
 use crate::verbs::instrument::derive;
 
 /// Runs the verb. Leaves as the program did, if everything else went well.
@@ -90,10 +95,48 @@ fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
     for why in &profile.incomplete {
         say!("backtrail: incomplete: {why}");
     }
+    if !quiet {
+        tell_untraced(&carried, &profile)?;
+    }
     profile.ended_by.extend(status.signal().map(|signal| (signal, 1)));
     let bytes = write_profile(&profile).map_err(|error| Unreadable(error.to_string()))?;
     write_whole(&output, &bytes, Mode::Data)?;
     Ok(status)
+}
+
+/// Tells what the run did that is not counted.
+fn tell_untraced(carried: &Carried, profile: &Profile) -> anyhow::Result<()> {
+    let modules = modules_to_plan(carried)?;
+    let joined = modules.iter().map(|module| {
+        let units = module.units.iter().map(|(_, unit)| unit).collect();
+        (units, &module.surroundings)
+    });
+    let program = Program::linked(joined);
+    let mut functions: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (place, function) in profile.functions.iter().enumerate() {
+        functions.entry((&function.unit, &function.name)).or_default().push(place);
+    }
+    untraced::tell(carried, &program, |object, func, block| {
+        let Some(unit) = program.unit(object) else { return Came::No };
+        let name = &unit.symbols[unit.functions[func].symbol].name;
+        let found = || functions.get(&(&*unit.name, &**name)).into_iter().flatten().copied();
+        let block = block.position() as u32;
+        let counted = |place: usize| {
+            profile.functions[place].paths.iter().any(|it| counted_blocks(it).contains(&block))
+        };
+        let known = || found().filter_map(|place| profile.inexact(place));
+        if found().any(counted) || known().any(|it| it.ran.iter().any(|it| it.block == block)) {
+            return Came::Yes;
+        }
+        // Of an inexact one of which nothing is said, nothing is known.
+        let untold = |place: usize| {
+            !profile.functions[place].edges_exact && profile.inexact(place).is_none()
+        };
+        match found().any(untold) || known().any(|it| it.unknown.contains(&block)) {
+            true => Came::Maybe,
+            false => Came::No,
+        }
+    })
 }
 
 /// Runs the program once, counting everything.

@@ -29,7 +29,7 @@ use backtrail_collect::local;
 use backtrail_foreign::say;
 use backtrail_interruption::Folder;
 use backtrail_ir::Unit;
-use backtrail_ir::program::{Program, Surroundings};
+use backtrail_ir::program::{Object, Program, Surroundings};
 use backtrail_trace::file::{EXTENSION, Legend, Writer};
 use backtrail_trace::places::ProgramPlaces;
 use backtrail_trace::planning;
@@ -40,6 +40,7 @@ use crate::exit::check_units;
 use crate::exit::{Unreadable, Usage};
 use crate::progress::Phase;
 use crate::script::{Wanted, check_no_script};
+use crate::untraced::{self, Came};
 use crate::verbs::profile::{default_output, leave};
 
 /// Runs the verb. Leaves as the program did, if everything else went well.
@@ -98,9 +99,17 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
 /// What is asked for, where breakpoints are.
 fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<'_>> {
     if args.fallback {
-        anyhow::bail!(Usage(
-            "--fallback logs every block, which takes probes, not breakpoints".to_owned()
-        ));
+        let program = args.program.display();
+        let what = match Carried::read(&args.program) {
+            Ok(_) => format!("leave out --witness breakpoint: {program} carries its IR"),
+            Err(_) => format!(
+                "build {program} with 'backtrail cc', 'c++' or 'cargo' and leave out --witness \
+                 breakpoint"
+            ),
+        };
+        anyhow::bail!(Usage(format!(
+            "--fallback logs every block, which takes probes, not breakpoints: {what}"
+        )));
     }
     if args.costs {
         anyhow::bail!(Usage(
@@ -246,6 +255,24 @@ impl TracedProgram {
                 .iter()
                 .map(|(count, surroundings)| (units.by_ref().take(*count).collect(), surroundings)),
         )
+    }
+
+    /// Tells what the run did elsewhere that is traced so far.
+    fn tell_untraced(
+        &self,
+        places: &ProgramPlaces<'_>,
+        writer: &Writer<WholeFile>,
+    ) -> anyhow::Result<()> {
+        let program = self.join();
+        // Inputs that are no units have numbers, too.
+        let units: Vec<Object> = program.units().map(|(object, _)| object).collect();
+        untraced::tell(&self.carried, &program, |object, func, block| {
+            let unit = units.iter().position(|it| *it == object);
+            match unit.is_some_and(|unit| writer.has(places.place(unit, func, block))) {
+                true => Came::Yes,
+                false => Came::No,
+            }
+        })
     }
 
     /// Its units, with their ids.

@@ -34,6 +34,11 @@ const EVERYBODYS: [&str; 8] = [
     "libstdc++.so",
 ];
 
+/// Whether a library of this file name is the C library's, the compiler's or the loader.
+pub fn is_everybodys(name: &str) -> bool {
+    EVERYBODYS.iter().any(|it| name.starts_with(it))
+}
+
 impl Untraced {
     /// Notes the libraries of a process that is about to end; `traced` are its files that
     /// are traced.
@@ -42,7 +47,7 @@ impl Untraced {
         let files = maps.lines().filter_map(mapped_code);
         let others = files.filter(|file| {
             let name = file.rsplit('/').next().unwrap_or_default();
-            !traced.contains(&Path::new(file)) && !EVERYBODYS.iter().any(|it| name.starts_with(it))
+            !traced.contains(&Path::new(file)) && !is_everybodys(name)
         });
         self.libraries.extend(others.map(str::to_owned));
     }

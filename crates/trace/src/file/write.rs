@@ -131,6 +131,11 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Whether the trace has come to a place so far.
+    pub fn has(&self, place: u32) -> bool {
+        self.used.contains(place as usize)
+    }
+
     /// Notes that a signal ended the program.
     pub fn ended_by(&mut self, signal: i32) {
         self.ended_by = Some(signal);

@@ -133,6 +133,9 @@ pub fn collect(
             writer.end_thread(ending)?;
         }
     }
+    if !quiet {
+        program.tell_untraced(&places, &writer)?;
+    }
     finish_file(writer, legend, status)?;
     Ok(status)
 }

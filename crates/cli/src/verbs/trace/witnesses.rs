@@ -191,6 +191,9 @@ pub fn collect(
         alike::tell(&merged);
         writer.merged(merged);
     }
+    if !quiet {
+        traced.tell_untraced(&places, &writer)?;
+    }
     finish_file(writer, legend, status)?;
     Ok(status)
 }
