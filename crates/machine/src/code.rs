@@ -26,11 +26,13 @@ mod decoded;
 mod descent;
 mod frames;
 mod index;
+mod instructions;
 mod joined;
 mod jump_table;
 mod loaded;
 mod no_return;
 mod ownership;
+mod spans;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -461,7 +463,7 @@ impl<'a> Finder<'a> {
         numbers: &BTreeMap<u64, usize>,
     ) -> Vec<usize> {
         let next = descent.successors(stretch);
-        let mut found: Vec<usize> = next.iter().filter_map(|it| numbers.get(it)).copied().collect();
+        let mut found: Vec<usize> = next.filter_map(|it| numbers.get(&it)).copied().collect();
         if let (Flow::Call(_), Some(frame)) = (&stretch.flow, descent.frame_of(stretch.last)) {
             let sites = frame.sites.iter();
             let covering = sites.filter(|it| (it.start..it.end).contains(&stretch.last));
@@ -501,7 +503,7 @@ fn exit(
         Goto::Computed => Callee::Pointer,
     };
     let next: Vec<usize> =
-        descent.successors(stretch).iter().filter_map(|it| numbers.get(it)).copied().collect();
+        descent.successors(stretch).filter_map(|it| numbers.get(&it)).copied().collect();
     match &stretch.flow {
         Flow::Return => Exit::Return,
         Flow::Stop => Exit::Nothing,

@@ -102,12 +102,12 @@ impl Follower<'_, '_> {
             if held.is_nowhere() || self.seen.len() > ENOUGH || !self.seen.insert((address, held)) {
                 continue;
             }
-            let Some(decoded) = self.descent.decoded.get(&address) else { continue };
+            let Some((flow, next)) = self.descent.flow_at(address) else { continue };
             let Some(instruction) = decode(self.descent.loaded, address) else { continue };
             let Some(held) = self.pass(&instruction, held) else { return true };
             let mut go = |to: u64, held: Held| self.waiting.push((to, held));
-            match &decoded.flow {
-                Flow::Next => go(decoded.next, held),
+            match flow {
+                Flow::Next => go(next, held),
                 Flow::Jump(Goto::Code(target)) => go(*target, held),
                 Flow::Jump(_) => {
                     let targets = self.descent.tables.get(&address).into_iter().flatten();
@@ -117,14 +117,14 @@ impl Follower<'_, '_> {
                     if let Goto::Code(target) = target {
                         go(*target, held);
                     }
-                    go(decoded.next, held);
+                    go(next, held);
                 }
                 Flow::Call(target) => {
                     if let Goto::Code(target) = target {
                         go(*target, Held { stored: None, ..held });
                     }
                     let registers = held.registers & PRESERVED;
-                    go(decoded.next, Held { registers, ..held });
+                    go(next, Held { registers, ..held });
                 }
                 Flow::Return | Flow::Stop => {}
             }
@@ -218,7 +218,7 @@ pub(crate) fn may_be_code(descent: &Descent<'_>, target: u64) -> bool {
     let mut seen = BTreeSet::new();
     let mut waiting = vec![target];
     while let Some(mut address) = waiting.pop() {
-        while !descent.decoded.contains_key(&address) && seen.insert(address) {
+        while !descent.decoded.contains(address) && seen.insert(address) {
             if seen.len() > ENOUGH {
                 return true;
             }

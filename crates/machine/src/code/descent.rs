@@ -18,22 +18,14 @@
 //! are nested.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::constants::named_memory;
 use super::decoded::{Flow, Goto, decode, flow, leaves_frames, stub};
 use super::frames::FrameRange;
+use super::instructions::{Decoded, Instructions};
 use super::jump_table;
 use super::loaded::Loaded;
-use super::no_return::never_returns;
-
-/// What is kept of an instruction.
-#[derive(Debug, Clone)]
-pub(crate) struct Decoded {
-    pub next: u64,
-    pub flow: Flow,
-    /// The run that decoded it.
-    run: usize,
-}
 
 /// Instructions from a leader on.
 #[derive(Debug)]
@@ -110,8 +102,7 @@ fn first_by_table<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<u64,
 pub(crate) struct Descent<'a> {
     pub loaded: &'a Loaded,
     pub frames: &'a [FrameRange],
-    pub decoded: BTreeMap<u64, Decoded>,
-    leaders: BTreeSet<u64>,
+    pub decoded: Instructions<'a>,
     /// Those whose stretches are not found yet.
     new_leaders: Vec<u64>,
     /// Where computed jumps go to, by their address, as far as it is known.
@@ -126,6 +117,8 @@ pub(crate) struct Descent<'a> {
     pub accessed: BTreeSet<u64>,
     /// What is called.
     pub called: BTreeSet<u64>,
+    /// Targets of jumps and branches, and these; in order, but for the latest.
+    jumps: Vec<(u64, u64)>,
     pub stretches: BTreeMap<u64, Stretch>,
     waiting: Vec<u64>,
     runs: Vec<Run>,
@@ -149,8 +142,7 @@ impl<'a> Descent<'a> {
         Self {
             loaded,
             frames,
-            decoded: BTreeMap::new(),
-            leaders: BTreeSet::new(),
+            decoded: Instructions::new(&loaded.spans),
             new_leaders: Vec::new(),
             tables: BTreeMap::new(),
             labelled: BTreeMap::new(),
@@ -158,6 +150,7 @@ impl<'a> Descent<'a> {
             aims: BTreeSet::new(),
             accessed: BTreeSet::new(),
             called: BTreeSet::new(),
+            jumps: Vec::new(),
             stretches: BTreeMap::new(),
             waiting: Vec::new(),
             runs: Vec::new(),
@@ -181,6 +174,14 @@ impl<'a> Descent<'a> {
         self.frames[..after].last().filter(|range| address < range.end)
     }
 
+    /// The addresses of that stretch, or none: as far as no other begins within it.
+    pub fn framed(&self, address: u64) -> Range<u64> {
+        let Some(frame) = self.frame_of(address) else { return 0..0 };
+        let after = self.frames.partition_point(|range| range.start <= address);
+        let next = self.frames.get(after).map_or(u64::MAX, |range| range.start);
+        frame.start..frame.end.min(next)
+    }
+
     /// The range of the function that an address is in, or of all code without unwind
     /// information around it.
     pub fn function_around(&self, address: u64) -> (u64, u64) {
@@ -195,16 +196,22 @@ impl<'a> Descent<'a> {
 
     /// Whether an address is within an instruction, and not its start.
     pub fn is_inside_an_instruction(&self, address: u64) -> bool {
-        let before = self.decoded.range(..address).next_back();
-        before.is_some_and(|(_, decoded)| address < decoded.next)
-            && !self.decoded.contains_key(&address)
+        self.decoded.is_inside_one(address)
+    }
+
+    /// What the instruction at an address does, if it was decoded, and where it ends.
+    pub fn flow_at(&self, address: u64) -> Option<(&Flow, u64)> {
+        let Decoded { next, run } = self.decoded.get(address)?;
+        // Only the last instruction of a run leads elsewhere.
+        let run = &self.runs[run];
+        Some((if run.last == address { &run.flow } else { &Flow::Next }, next))
     }
 
     /// A block begins here.
     pub fn lead(&mut self, address: u64) {
         if self.loaded.is_code(address)
             && stub(self.loaded, address).is_none()
-            && self.leaders.insert(address)
+            && self.decoded.lead(address)
         {
             self.waiting.push(address);
             self.new_leaders.push(address);
@@ -266,10 +273,7 @@ impl<'a> Descent<'a> {
     /// mentions something. Sizes that comparisons tell are doubted last, and that a
     /// table has one entry is not.
     fn wrong_entries(&self) -> BTreeMap<u64, u64> {
-        let leads_into_one = |entry: &&Entry| {
-            let mut before = self.decoded.range(..entry.target).rev().take(15);
-            before.any(|(_, decoded)| entry.target < decoded.next)
-        };
+        let leads_into_one = |entry: &&Entry| self.decoded.is_passed(entry.target);
         let is_behind = |entry: &&Entry, set: &BTreeSet<u64>| {
             set.range(entry.table.saturating_add(1)..).next().is_some_and(|&end| end <= entry.place)
         };
@@ -334,7 +338,7 @@ impl<'a> Descent<'a> {
 
     /// Where a computed jump goes to.
     pub fn add_table(&mut self, jump: u64, targets: Vec<u64>) {
-        let run = self.decoded.get(&jump).map(|it| it.run);
+        let run = self.decoded.get(jump).map(|it| it.run);
         for &target in &targets {
             self.lead(target);
             self.leads.extend(run.map(|run| (run, target)));
@@ -356,6 +360,7 @@ impl<'a> Descent<'a> {
     fn follow(&mut self) {
         while !self.is_done() {
             while let Some(address) = self.waiting.pop() {
+                self.decoded.take(address);
                 self.decode_from(address);
             }
             while self.linked < self.runs.len() {
@@ -363,9 +368,9 @@ impl<'a> Descent<'a> {
                 self.link(self.linked - 1);
             }
             for (run, target) in std::mem::take(&mut self.leads) {
-                let Some(next) = self.decoded.get(&target).map(|it| it.run) else {
+                let Some(next) = self.decoded.get(target).map(|it| it.run) else {
                     // Not decoded yet, or never.
-                    if self.waiting.contains(&target) {
+                    if self.decoded.is_waiting(target) {
                         self.leads.push((run, target));
                     }
                     continue;
@@ -391,26 +396,26 @@ impl<'a> Descent<'a> {
             Flow::Next => self.leads.push((run, end)),
             Flow::Return => self.mark(run),
             Flow::Jump(Goto::Code(target)) => {
-                if !self.is_known_not_to_return(target) {
+                if !self.loaded.is_endless_here(target) {
                     self.leads.push((run, target));
                 }
             }
             Flow::Jump(Goto::External(name)) => {
-                if !never_returns(&name) {
+                if !self.loaded.is_endless(&name) {
                     self.mark(run);
                 }
             }
             Flow::Branch(target) => {
                 match target {
                     Goto::Code(target) => self.leads.push((run, target)),
-                    Goto::External(name) if never_returns(&name) => {}
+                    Goto::External(name) if self.loaded.is_endless(&name) => {}
                     Goto::External(_) | Goto::Computed => self.mark(run),
                 }
                 self.leads.push((run, end));
             }
-            Flow::Call(Goto::Code(target)) if self.is_known_not_to_return(target) => {}
+            Flow::Call(Goto::Code(target)) if self.loaded.is_endless_here(target) => {}
             Flow::Call(Goto::Code(target)) => {
-                let callee = self.decoded.get(&target).map(|it| it.run);
+                let callee = self.decoded.get(target).map(|it| it.run);
                 if let Some(callee) = callee {
                     self.runs[callee].callers.push(run);
                     if self.runs[callee].returns {
@@ -418,17 +423,10 @@ impl<'a> Descent<'a> {
                     }
                 }
             }
-            Flow::Call(Goto::External(name)) if never_returns(&name) => {}
+            Flow::Call(Goto::External(name)) if self.loaded.is_endless(&name) => {}
             Flow::Call(_) => self.go_on_behind(run),
             Flow::Stop | Flow::Jump(Goto::Computed) => {}
         }
-    }
-
-    /// Whether the name of a function says it: only such names as a program does not
-    /// give to functions of its own.
-    fn is_known_not_to_return(&self, target: u64) -> bool {
-        let name = self.loaded.symbols.get(&target);
-        name.is_some_and(|name| name.starts_with('_') && never_returns(name))
     }
 
     /// Whether what follows an instruction is no longer of its function: then a call
@@ -466,7 +464,7 @@ impl<'a> Descent<'a> {
         let mut last = None;
         let mut before = [None, None];
         let mut leaves = false;
-        while !self.decoded.contains_key(&address) {
+        while !self.decoded.contains(address) {
             let Some(instruction) = decode(self.loaded, address) else { break };
             let flow = flow(self.loaded, &instruction);
             let next = instruction.next_ip();
@@ -483,12 +481,15 @@ impl<'a> Descent<'a> {
             if let Flow::Call(Goto::Code(target)) = flow {
                 self.called.insert(target);
             }
-            self.decoded.insert(address, Decoded { next, flow: flow.clone(), run });
+            self.decoded.insert(address, Decoded { next, run });
             if let Flow::Jump(Goto::Code(target))
             | Flow::Branch(Goto::Code(target))
             | Flow::Call(Goto::Code(target)) = flow
             {
                 self.lead(target);
+            }
+            if let Flow::Jump(Goto::Code(target)) | Flow::Branch(Goto::Code(target)) = flow {
+                self.jumps.push((target, address));
             }
             if matches!(flow, Flow::Branch(_)) {
                 self.lead(next);
@@ -526,18 +527,43 @@ impl<'a> Descent<'a> {
     fn stretch_from(&self, leader: u64) -> Option<Stretch> {
         let mut address = leader;
         let mut last = None;
-        while let Some(decoded) = self.decoded.get(&address) {
-            last = Some((address, decoded));
-            address = decoded.next;
-            if decoded.flow != Flow::Next || self.leaders.contains(&address) {
+        while let Some((flow, next)) = self.flow_at(address) {
+            last = Some((address, flow, next));
+            address = next;
+            if *flow != Flow::Next || self.decoded.is_leader(next) {
                 break;
             }
         }
-        let (last, decoded) = last?;
+        let (last, flow, end) = last?;
         // Bytes that are no instruction follow: nothing gets there.
-        let is_cut = decoded.flow == Flow::Next && !self.leaders.contains(&decoded.next);
-        let flow = if is_cut { Flow::Stop } else { decoded.flow.clone() };
-        Some(Stretch { last, end: decoded.next, flow })
+        let is_cut = *flow == Flow::Next && !self.decoded.is_leader(end);
+        let flow = if is_cut { Flow::Stop } else { flow.clone() };
+        Some(Stretch { last, end, flow })
+    }
+
+    /// Where stretches begin that end with an instruction.
+    pub fn stretches_to(&self, last: u64) -> Vec<u64> {
+        let (mut found, mut waiting) = (Vec::new(), vec![last]);
+        while let Some(address) = waiting.pop() {
+            if self.decoded.is_leader(address) {
+                found.push(address);
+                continue;
+            }
+            let goes_on = |&it: &u64| self.flow_at(it).is_some_and(|(flow, _)| *flow == Flow::Next);
+            waiting.extend(self.decoded.ending_at(address).filter(goes_on));
+        }
+        found
+    }
+
+    /// Targets of jumps and branches, and these, in order.
+    pub fn jumps(&self) -> &[(u64, u64)] {
+        &self.jumps
+    }
+
+    /// Puts what was added to these in order.
+    pub fn sort_jumps(&mut self) {
+        // Most are in order.
+        self.jumps.sort();
     }
 
     /// Where a call goes on, if it does.
@@ -545,33 +571,27 @@ impl<'a> Descent<'a> {
         let Flow::Call(callee) = &stretch.flow else { return None };
         let returns = match callee {
             Goto::Code(target) => {
-                !self.is_known_not_to_return(*target)
-                    && self.decoded.get(target).is_some_and(|it| self.runs[it.run].returns)
+                !self.loaded.is_endless_here(*target)
+                    && self.decoded.get(*target).is_some_and(|it| self.runs[it.run].returns)
             }
-            Goto::External(name) => !never_returns(name),
+            Goto::External(name) => !self.loaded.is_endless(name),
             Goto::Computed => true,
         };
         (returns && !self.is_last(stretch.last, stretch.end)).then_some(stretch.end)
     }
 
     /// What can follow a stretch in the same activation.
-    pub fn successors(&self, stretch: &Stretch) -> Vec<u64> {
-        let mut found = Vec::new();
+    pub fn successors(&self, stretch: &Stretch) -> impl Iterator<Item = u64> {
+        let (mut next, mut table) = ([None, None], None);
         match &stretch.flow {
-            Flow::Next => found.push(stretch.end),
-            Flow::Jump(Goto::Code(target)) => found.push(*target),
-            Flow::Jump(_) => {
-                found.extend(self.tables.get(&stretch.last).into_iter().flatten());
-            }
-            Flow::Branch(target) => {
-                if let Goto::Code(target) = target {
-                    found.push(*target);
-                }
-                found.push(stretch.end);
-            }
-            Flow::Call(_) => found.extend(self.behind_call(stretch)),
+            Flow::Next => next = [Some(stretch.end), None],
+            Flow::Jump(Goto::Code(target)) => next = [Some(*target), None],
+            Flow::Jump(_) => table = self.tables.get(&stretch.last),
+            Flow::Branch(Goto::Code(target)) => next = [Some(*target), Some(stretch.end)],
+            Flow::Branch(_) => next = [Some(stretch.end), None],
+            Flow::Call(_) => next = [self.behind_call(stretch), None],
             Flow::Return | Flow::Stop => {}
         }
-        found
+        next.into_iter().flatten().chain(table.into_iter().flatten().copied())
     }
 }

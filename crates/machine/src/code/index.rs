@@ -10,14 +10,13 @@
 //! between the comparison and the use, as compilers make sure; and that a comparison
 //! of its low bits is one of all of it.
 
-use std::collections::BTreeMap;
-
 use iced_x86::{
     Code as Opcode, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
 use super::decoded::{Flow, Goto, decode};
 use super::descent::Descent;
+use super::jump_table::Predecessors;
 
 /// An instruction that reads an entry of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +134,7 @@ const FAR: usize = 12;
 /// How many entries of its table a reader can read, if that is known.
 pub(crate) fn bound(
     descent: &Descent<'_>,
-    predecessors: &BTreeMap<u64, Vec<u64>>,
+    predecessors: &Predecessors<'_, '_>,
     reader: Reader,
 ) -> Option<Bound> {
     let walk = |bytes| {
@@ -165,7 +164,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn bound(mut self, predecessors: &BTreeMap<u64, Vec<u64>>, reader: u64) -> Option<Bound> {
+    fn bound(mut self, predecessors: &Predecessors<'_, '_>, reader: u64) -> Option<Bound> {
         let (&start, _) = self.descent.stretches.range(..=reader).next_back()?;
         let mut at = start;
         let mut instructions = self.between(start, reader);
@@ -184,7 +183,7 @@ impl Walk<'_> {
                     _ => return None,
                 }
             }
-            let [before] = predecessors.get(&at)?[..] else { return None };
+            let before = predecessors.only_one(at)?;
             let stretch = &self.descent.stretches[&before];
             instructions = self.between(before, stretch.last);
             match &stretch.flow {

@@ -448,7 +448,8 @@ pub(crate) fn resolve(all: &mut Descent<'_>) -> Vec<(u64, Vec<u64>)> {
         return Vec::new();
     }
     all.begin_tables(jumps.iter().map(|(_, table, _)| table.entries().start));
-    let (predecessors, parts) = (predecessors(all), parts(all));
+    all.sort_jumps();
+    let (predecessors, parts) = (Predecessors::new(all), parts(all));
     let limits = Limits { descent: all, predecessors, parts };
     let mut entries = Vec::new();
     let mut found = Vec::new();
@@ -491,8 +492,7 @@ impl Region {
             Self { start: range.0, starts: within().map(|it| *it.0).collect(), next: Vec::new() };
         region.next = within()
             .map(|(_, stretch)| {
-                let next = descent.successors(stretch).into_iter();
-                next.filter_map(|it| region.number(it)).collect()
+                descent.successors(stretch).filter_map(|it| region.number(it)).collect()
             })
             .collect();
         region
@@ -546,14 +546,52 @@ impl Region {
     }
 }
 
-fn predecessors(descent: &Descent<'_>) -> BTreeMap<u64, Vec<u64>> {
-    let mut found: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for (&start, stretch) in &descent.stretches {
-        for next in descent.successors(stretch) {
-            found.entry(next).or_default().push(start);
-        }
+/// The jumps among pairs of a target and a jump, in order, that lead to `start`.
+fn jumps_to(start: u64, pairs: &[(u64, u64)]) -> impl Iterator<Item = u64> {
+    let first = pairs.partition_point(|pair| pair.0 < start);
+    pairs[first..].iter().take_while(move |pair| pair.0 == start).map(|pair| pair.1)
+}
+
+/// What can come before stretches. Few are asked for, so it is looked for when they are.
+pub(crate) struct Predecessors<'a, 'b> {
+    descent: &'a Descent<'b>,
+    /// Targets of computed jumps, in order, and these.
+    tables: Vec<(u64, u64)>,
+}
+
+impl<'a, 'b> Predecessors<'a, 'b> {
+    fn new(descent: &'a Descent<'b>) -> Self {
+        let all = descent.tables.iter();
+        let mut tables: Vec<(u64, u64)> =
+            all.flat_map(|(&jump, targets)| targets.iter().map(move |&to| (to, jump))).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        Self { descent, tables }
     }
-    found
+
+    /// The stretch that leads to another, if there is but one way to it.
+    pub fn only_one(&self, start: u64) -> Option<u64> {
+        let descent = self.descent;
+        let fallen = descent.decoded.ending_at(start);
+        // What goes on here if it does not jump here is among those.
+        let ends_elsewhere =
+            |&jump: &u64| descent.decoded.get(jump).is_none_or(|it| it.next != start);
+        let jumps = jumps_to(start, descent.jumps()).chain(jumps_to(start, &self.tables));
+        let jumps = jumps.filter(ends_elsewhere);
+        let mut found = None;
+        for last in fallen.chain(jumps) {
+            for before in descent.stretches_to(last) {
+                let stretch = descent.stretches.get(&before);
+                let ways = stretch.into_iter().flat_map(|it| descent.successors(it));
+                for _ in ways.filter(|&next| next == start) {
+                    if found.replace(before).is_some() {
+                        return None;
+                    }
+                }
+            }
+        }
+        found
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -588,7 +626,7 @@ impl Table {
 
 struct Limits<'a, 'b> {
     descent: &'a Descent<'b>,
-    predecessors: BTreeMap<u64, Vec<u64>>,
+    predecessors: Predecessors<'a, 'b>,
     /// Pairs of stretches of code with unwind information that are parts of one
     /// function.
     parts: BTreeSet<(u64, u64)>,
@@ -598,18 +636,19 @@ struct Limits<'a, 'b> {
 /// what runs seldom.
 fn parts(descent: &Descent<'_>) -> BTreeSet<(u64, u64)> {
     let mut found = BTreeSet::new();
-    for stretch in descent.stretches.values() {
-        let (Flow::Jump(Goto::Code(target)) | Flow::Branch(Goto::Code(target))) = stretch.flow
-        else {
-            continue;
-        };
-        let frames = (descent.frame_of(stretch.last), descent.frame_of(target));
-        if let (Some(from), Some(to)) = frames
-            && from.start != to.start
-            && to.start != target
+    // That of the target before, which is that of most others behind.
+    let mut here = 0..0;
+    for &(target, jump) in descent.jumps() {
+        if !here.contains(&target) {
+            here = descent.framed(target);
+        }
+        if here.start != target
+            && here.contains(&target)
+            && !here.contains(&jump)
+            && let Some(from) = descent.frame_of(jump)
         {
-            found.insert((from.start, to.start));
-            found.insert((to.start, from.start));
+            found.insert((from.start, here.start));
+            found.insert((here.start, from.start));
         }
     }
     found

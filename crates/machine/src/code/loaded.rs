@@ -5,7 +5,7 @@
 //! headers is no exception. Where there are some, they say which part of an executable
 //! segment is code: linkers may put constants beside it. Addresses are the file's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use object::elf;
@@ -13,6 +13,8 @@ use object::endian::LittleEndian as LE;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
+use super::no_return::never_returns;
+use super::spans::Spans;
 use crate::Error;
 
 /// What a word of memory will hold.
@@ -50,6 +52,8 @@ pub(crate) struct Loaded {
     segments: Vec<Segment>,
     /// Where there is code, in order.
     code: Vec<Range<u64>>,
+    /// The same.
+    pub spans: Spans,
     /// Where stubs are, if sections tell.
     stubs: Option<Vec<Range<u64>>>,
     /// By address: words that are written at start.
@@ -64,6 +68,10 @@ pub(crate) struct Loaded {
     pub starters: Vec<u64>,
     /// Functions by the symbol tables.
     pub symbols: BTreeMap<u64, String>,
+    /// Those of other files that never return, by name.
+    endless: HashSet<String>,
+    /// Those of this file whose names say that they never return.
+    endless_here: HashSet<u64>,
     /// Whether what it defines itself may come from another file.
     is_library: bool,
     /// What nobody can write once the dynamic linker has (`PT_GNU_RELRO`).
@@ -146,8 +154,10 @@ impl Loaded {
             }
         }
         let entry = (!is_library).then(|| header.e_entry(LE));
+        let code = code_ranges(&file, &segments, entry);
         let mut loaded = Self {
-            code: code_ranges(&file, &segments, entry),
+            spans: Spans::new(&code),
+            code,
             stubs: stub_ranges(&file),
             segments,
             slots: BTreeMap::new(),
@@ -156,6 +166,8 @@ impl Loaded {
             interpreted,
             starters: Vec::new(),
             symbols: BTreeMap::new(),
+            endless: HashSet::new(),
+            endless_here: HashSet::new(),
             is_library,
             sealed,
         };
@@ -177,7 +189,31 @@ impl Loaded {
             }
             loaded.read_starters(&file);
         }
+        loaded.find_endless();
         Ok(loaded)
+    }
+
+    /// Looks up which functions never return, once for all their calls.
+    fn find_endless(&mut self) {
+        let names = self.slots.values().filter_map(|slot| match slot {
+            Slot::External(name) => Some(name),
+            _ => None,
+        });
+        self.endless = names.filter(|name| never_returns(name)).cloned().collect();
+        // Only such names as a program does not give to functions of its own.
+        let is_endless = |name: &str| name.starts_with('_') && never_returns(name);
+        let here = self.symbols.iter().filter(|(_, name)| is_endless(name));
+        self.endless_here = here.map(|(&address, _)| address).collect();
+    }
+
+    /// Whether no call of a function of another file comes back.
+    pub fn is_endless(&self, name: &str) -> bool {
+        self.endless.contains(name)
+    }
+
+    /// Whether the name of what begins at an address says that no call of it comes back.
+    pub fn is_endless_here(&self, address: u64) -> bool {
+        self.endless_here.contains(&address)
     }
 
     fn segment(&self, address: u64) -> Option<&Segment> {
@@ -186,8 +222,7 @@ impl Loaded {
 
     /// Whether there is code at an address.
     pub fn is_code(&self, address: u64) -> bool {
-        let behind = self.code.partition_point(|range| range.start <= address);
-        behind > 0 && address < self.code[behind - 1].end
+        self.spans.position(address).is_some()
     }
 
     /// Where stubs are, as far as sections tell.
