@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Numbers from 64 times the first on, as bits.
 pub(crate) type Word = (u32, u64);
@@ -49,19 +50,25 @@ pub(crate) struct FixedRows {
 impl FixedRows {
     pub fn new(rows: BitRows) -> Self {
         let mut fixed = Self { sets: Vec::new(), ends: Vec::new(), words: Vec::new() };
-        let mut known: HashMap<Vec<Word>, u32> = HashMap::new();
-        fixed.sets = rows
-            .rows
-            .into_iter()
-            .map(|row| {
-                *known.entry(row).or_insert_with_key(|row| {
-                    fixed.words.extend_from_slice(row);
-                    fixed.ends.push(fixed.words.len());
-                    (fixed.ends.len() - 1) as u32
-                })
-            })
-            .collect();
-        fixed
+        // The latest set of each digest, and by set the one before of the same digest.
+        let mut latest: HashMap<u64, u32, BuildHasherDefault<Digest>> = HashMap::default();
+        let mut earlier: Vec<u32> = Vec::new();
+        let mut sets = Vec::with_capacity(rows.len());
+        for row in rows.rows {
+            let latest = latest.entry(digest(&row)).or_insert(NONE);
+            let mut set = *latest;
+            while set != NONE && fixed.set(set) != row {
+                set = earlier[set as usize];
+            }
+            if set == NONE {
+                set = fixed.ends.len() as u32;
+                earlier.push(std::mem::replace(latest, set));
+                fixed.words.extend_from_slice(&row);
+                fixed.ends.push(fixed.words.len());
+            }
+            sets.push(set);
+        }
+        Self { sets, ..fixed }
     }
 
     pub fn len(&self) -> usize {
@@ -69,9 +76,41 @@ impl FixedRows {
     }
 
     pub fn row(&self, row: usize) -> &[Word] {
-        let set = self.sets[row] as usize;
+        self.set(self.sets[row])
+    }
+
+    fn set(&self, set: u32) -> &[Word] {
+        let set = set as usize;
         let start = set.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.words[start..self.ends[set]]
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// A number that sets which are equal have in common, and few others.
+fn digest(set: &[Word]) -> u64 {
+    // 2^64 divided by the golden ratio: each bit goes up into many.
+    let mix =
+        |sum: u64, part: u64| (sum.rotate_left(29) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    set.iter().fold(0, |sum, &(place, bits)| mix(mix(sum, place.into()), bits))
+}
+
+/// A hash of what is one.
+#[derive(Debug, Default)]
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u64(&mut self, digest: u64) {
+        self.0 = digest ^ digest >> 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

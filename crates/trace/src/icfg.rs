@@ -40,6 +40,7 @@ mod fans;
 pub mod from_program;
 mod order;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use backtrail_graph::{Index, IndexMap, define_index};
@@ -146,6 +147,8 @@ pub enum PlaceKind {
 pub struct Icfg {
     routines: IndexMap<Routine, RoutineData>,
     nodes: IndexMap<Node, NodeData>,
+    /// By node: where it is in the list of its routine.
+    positions: Vec<u32>,
     ways: IndexMap<Way, WayData>,
     roots: Vec<Routine>,
     landings: Vec<Node>,
@@ -251,6 +254,11 @@ impl Icfg {
         &self.order
     }
 
+    /// How many nodes of its routine are before a node.
+    pub(crate) fn position_in_routine(&self, node: Node) -> usize {
+        self.positions[node.position()] as usize
+    }
+
     pub(crate) fn fans(&self) -> &Fans {
         &self.fans
     }
@@ -320,13 +328,11 @@ impl Builder {
         if self.roots.is_empty() {
             return wrong("it has no root".into());
         }
-        let mut ways_by_node = vec![Vec::new(); self.nodes.len()];
+        let mut ways_by_node: Vec<Vec<WayKind>> = vec![Vec::new(); self.nodes.len()];
         for (from, kind) in self.ways {
-            let ways: &mut Vec<WayKind> = &mut ways_by_node[from.position()];
-            if !ways.contains(&kind) {
-                ways.push(kind);
-            }
+            ways_by_node[from.position()].push(kind);
         }
+        ways_by_node.iter_mut().filter(|ways| ways.len() > 1).for_each(keep_first);
         let routine_of = |node: Node| self.nodes.get(node.position()).map(|data| data.0);
         let mut routines = IndexMap::<Routine, RoutineData>::new();
         for (number, nodes) in self.routines.iter().enumerate() {
@@ -382,9 +388,15 @@ impl Builder {
         let (reachable, stops) = (Vec::new(), vec![false; nodes.len()]);
         let order = Order::new(&routines, &nodes, &ways, &fans);
         let onward = ways.values().map(|way| (way.kind, nodes[way.from].routine)).collect();
+        let mut positions = vec![0; nodes.len()];
+        for routine in routines.values() {
+            let all = routine.nodes.iter().enumerate();
+            all.for_each(|(position, node)| positions[node.position()] = position as u32);
+        }
         let mut icfg = Icfg {
             routines,
             nodes,
+            positions,
             ways,
             roots,
             landings,
@@ -401,6 +413,24 @@ impl Builder {
         }
         Ok(icfg)
     }
+}
+
+/// Leaves the first of ways that are the same.
+fn keep_first(ways: &mut Vec<WayKind>) {
+    // One may call whatever has its address taken; most have two.
+    if ways.len() > 16 {
+        let mut known = HashSet::new();
+        ways.retain(|&way| known.insert(way));
+        return;
+    }
+    let mut kept = 0;
+    for at in 0..ways.len() {
+        if !ways[..kept].contains(&ways[at]) {
+            ways[kept] = ways[at];
+            kept += 1;
+        }
+    }
+    ways.truncate(kept);
 }
 
 impl Icfg {

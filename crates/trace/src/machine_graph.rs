@@ -130,6 +130,7 @@ struct Maker<'a> {
     /// The routine that hands over to any whose address is taken.
     anyone: Option<Routine>,
     landings: BTreeSet<Node>,
+    /// By routine.
     has_landings: Vec<bool>,
     /// By routine: a node that returns, one that nothing follows.
     returning: BTreeMap<usize, Node>,
@@ -291,7 +292,7 @@ impl Maker<'_> {
     }
 
     fn has_landings_anywhere(&self) -> bool {
-        self.has_landings.contains(&true)
+        !self.landings.is_empty()
     }
 
     /// A node of a block's routine that returns to the caller.

@@ -455,7 +455,7 @@ impl<'a> Planner<'a> {
     }
 
     fn analysis(&self) -> Analysis<'a> {
-        let firsts = self.drafts.iter().map(|draft| Arc::clone(&draft.firsts)).collect();
+        let firsts = self.drafts.iter().map(|draft| Arc::clone(draft.firsts(self.icfg))).collect();
         Analysis::of_firsts(self.icfg, firsts, &self.profiles())
     }
 
@@ -525,6 +525,9 @@ impl<'a> Planner<'a> {
 
     /// Takes out witnesses that are not needed, the most expensive first.
     fn prune(&mut self) {
+        if self.options.trials == 0 {
+            return;
+        }
         let forced: FixedBitSet =
             self.costs.forced().iter().map(|place| place.position()).collect();
         let mut candidates: Vec<(u64, usize, Place)> = Vec::new();

@@ -19,7 +19,7 @@
 //! first witnesses of different profiles; that accepts distributions that cannot
 //! be put together. Whether a way leads back needs no case of its own here.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use backtrail_graph::Index;
 
@@ -64,8 +64,35 @@ pub(crate) enum Trial {
 pub struct Analysis<'a> {
     icfg: &'a Icfg,
     firsts: Vec<Arc<FirstWitnesses>>,
-    /// Those of all profiles taken together.
-    union: FirstWitnesses,
+    union: Union,
+}
+
+/// All profiles taken together.
+#[derive(Debug, Clone)]
+struct Union {
+    profile: Profile,
+    /// Few ask for them.
+    firsts: OnceLock<Arc<FirstWitnesses>>,
+}
+
+impl Union {
+    /// That of profiles whose first witnesses are these.
+    fn new(icfg: &Icfg, profiles: &[Profile], firsts: &[Arc<FirstWitnesses>]) -> Self {
+        let all = profiles.iter().flat_map(|profile| profile.places()).copied();
+        Self::of(Profile::new(icfg, all), firsts)
+    }
+
+    fn of(profile: Profile, firsts: &[Arc<FirstWitnesses>]) -> Self {
+        let firsts = match firsts {
+            [only] => OnceLock::from(Arc::clone(only)),
+            _ => OnceLock::new(),
+        };
+        Self { profile, firsts }
+    }
+
+    fn firsts(&self, icfg: &Icfg) -> &FirstWitnesses {
+        self.firsts.get_or_init(|| Arc::new(FirstWitnesses::new(icfg, &self.profile)))
+    }
 }
 
 impl<'a> Analysis<'a> {
@@ -73,7 +100,7 @@ impl<'a> Analysis<'a> {
     pub fn new(icfg: &'a Icfg, profiles: &[Profile]) -> Self {
         let firsts = profiles.iter().map(|profile| Arc::new(FirstWitnesses::new(icfg, profile)));
         let firsts = firsts.collect();
-        Self { icfg, firsts, union: Self::compute_union(icfg, profiles) }
+        Self::of_firsts(icfg, firsts, profiles)
     }
 
     pub(crate) fn of_firsts(
@@ -81,12 +108,8 @@ impl<'a> Analysis<'a> {
         firsts: Vec<Arc<FirstWitnesses>>,
         profiles: &[Profile],
     ) -> Self {
-        Self { icfg, firsts, union: Self::compute_union(icfg, profiles) }
-    }
-
-    fn compute_union(icfg: &Icfg, profiles: &[Profile]) -> FirstWitnesses {
-        let all = profiles.iter().flat_map(|profile| profile.places()).copied();
-        FirstWitnesses::new(icfg, &Profile::new(icfg, all))
+        let union = Union::new(icfg, profiles, &firsts);
+        Self { icfg, firsts, union }
     }
 
     /// Computes anew what depends on profile `changed`, which is new or another
@@ -98,7 +121,7 @@ impl<'a> Analysis<'a> {
         } else {
             self.firsts[changed] = firsts;
         }
-        self.union = Self::compute_union(self.icfg, profiles);
+        self.union = Union::new(self.icfg, profiles, &self.firsts);
     }
 
     /// Takes witness `witness` out of profile `number`, leaving the witnesses
@@ -124,7 +147,7 @@ impl<'a> Analysis<'a> {
         let before = std::mem::replace(&mut self.firsts[number], firsts);
         let counts_ends = self.firsts.iter().all(|it| it.can_end_anywhere());
         let union_before = counts_ends.then(|| {
-            let union = FirstWitnesses::new(self.icfg, &union());
+            let union = Union::of(union(), &self.firsts);
             std::mem::replace(&mut self.union, union)
         });
         let is_decided = |&node: &Node| {
@@ -201,7 +224,7 @@ impl<'a> Analysis<'a> {
     /// Whether the run can end without any witness of any profile when `way` is
     /// taken.
     pub fn can_end_unseen(&self, way: Way) -> bool {
-        self.union.can_end(way)
+        self.union.firsts(self.icfg).can_end(way)
     }
 
     /// How two ways of one predicate are told apart, if they always are.

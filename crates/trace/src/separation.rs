@@ -22,7 +22,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use backtrail_graph::Index;
 use backtrail_graph::min_cut::{Network, UNCUTTABLE};
@@ -40,9 +40,10 @@ pub(crate) struct Draft {
     /// Its witnesses now.
     chosen: FixedBitSet,
     count: usize,
-    /// As of when first witnesses were computed.
+    /// As of when first witnesses were asked for anew.
     pub known: Profile,
-    pub firsts: Arc<FirstWitnesses>,
+    /// Computed when they are asked for; drafts that are copies share them.
+    firsts: Arc<OnceLock<Arc<FirstWitnesses>>>,
 }
 
 impl Draft {
@@ -52,17 +53,20 @@ impl Draft {
         chosen.extend(costs.forced().iter().map(|place| place.position()));
         let count = chosen.count_ones(..);
         let known = Profile::new(icfg, costs.forced().iter().copied());
-        let firsts = Arc::new(FirstWitnesses::new(icfg, &known));
-        Self { chosen, count, known, firsts }
+        Self { chosen, count, known, firsts: Arc::default() }
     }
 
-    /// Computes first witnesses anew; whether anything had changed.
+    /// The first witnesses of what is known.
+    pub fn firsts(&self, icfg: &Icfg) -> &Arc<FirstWitnesses> {
+        self.firsts.get_or_init(|| Arc::new(FirstWitnesses::new(icfg, &self.known)))
+    }
+
+    /// Has first witnesses computed anew; whether anything had changed.
     pub fn refresh(&mut self, icfg: &Icfg) -> bool {
         let known = Profile::new(icfg, self.places());
         let changed = known != self.known;
         if changed {
-            self.firsts = Arc::new(FirstWitnesses::new(icfg, &known));
-            self.known = known;
+            (self.firsts, self.known) = (Arc::default(), known);
         }
         changed
     }
@@ -101,16 +105,17 @@ impl Draft {
 struct Region {
     /// Nodes passed, in the order they were found.
     nodes: Vec<Node>,
+    /// By position in the routine.
     contains: FixedBitSet,
-    /// First witnesses known to [`Draft::firsts`], and END, folded.
+    /// First witnesses known to [`Draft::firsts()`], and END, folded.
     hits: Vec<Word>,
     /// First witnesses chosen since.
     new_hits: BTreeSet<Place>,
 }
 
 impl Region {
-    fn has(&self, node: Node) -> bool {
-        self.contains.contains(node.position())
+    fn has(&self, icfg: &Icfg, node: Node) -> bool {
+        self.contains.contains(icfg.position_in_routine(node))
     }
 }
 
@@ -193,6 +198,10 @@ fn comebacks(icfg: &Icfg, routine: Routine) -> Vec<Node> {
 }
 
 impl Separator<'_> {
+    fn firsts(&self) -> &FirstWitnesses {
+        self.draft.firsts(self.icfg)
+    }
+
     fn add(&mut self, place: Place) {
         if self.draft.insert(place) {
             self.added.push(place);
@@ -206,10 +215,10 @@ impl Separator<'_> {
         }
         let at = pair.node;
         for (way, region) in [(pair.one, &one), (pair.other, &other)] {
-            if region.has(at) {
+            if region.has(self.icfg, at) {
                 // What was cut for the first may have cut the second.
                 let region = self.region(way);
-                if region.has(at) {
+                if region.has(self.icfg, at) {
                     let cut = self.cut(way, &region, |node| node == pair.node, |_| false);
                     for place in cut.map(|(_, places)| places).unwrap_or_default() {
                         self.add(place);
@@ -221,13 +230,13 @@ impl Separator<'_> {
         if self.are_apart(&one, &other) {
             return;
         }
-        let leads_back = one.has(at) || other.has(at);
+        let leads_back = one.has(self.icfg, at) || other.has(self.icfg, at);
         let cuts =
             [(pair.one, &one, &other), (pair.other, &other, &one)].map(|(way, region, against)| {
-                let end = self.draft.firsts.end();
+                let end = self.firsts().end();
                 let shared = |node: Node| {
-                    against.has(node)
-                        || (self.icfg.is_stop(node) && self.draft.firsts.has(&against.hits, end))
+                    against.has(self.icfg, node)
+                        || (self.icfg.is_stop(node) && self.firsts().has(&against.hits, end))
                 };
                 let is_shared = |met: &Region| !self.are_apart(met, against);
                 self.cut(way, region, shared, is_shared)
@@ -246,8 +255,7 @@ impl Separator<'_> {
     }
 
     fn are_apart(&self, one: &Region, other: &Region) -> bool {
-        self.draft.firsts.are_apart(&one.hits, &other.hits)
-            && one.new_hits.is_disjoint(&other.new_hits)
+        self.firsts().are_apart(&one.hits, &other.hits) && one.new_hits.is_disjoint(&other.new_hits)
     }
 
     /// Notes that a witness is met.
@@ -267,7 +275,7 @@ impl Separator<'_> {
             self.hit(place, region);
             return None;
         }
-        let firsts = &self.draft.firsts;
+        let firsts = self.firsts();
         let data = self.icfg.ways()[way];
         let routine = self.icfg.nodes()[data.from].routine;
         let mut meet = |set: &[Word]| {
@@ -327,15 +335,16 @@ impl Separator<'_> {
 
     fn region(&self, way: Way) -> Region {
         let mut region = self.empty_region();
-        region.contains = FixedBitSet::with_capacity(self.icfg.nodes().len());
+        let routine = self.icfg.nodes()[self.icfg.ways()[way].from].routine;
+        region.contains.grow(self.icfg.routines()[routine].nodes.len());
         let mut waiting: Vec<Node> = self.pass(way, &mut region).into_iter().collect();
         while let Some(node) = waiting.pop() {
-            if region.contains.put(node.position()) {
+            if region.contains.put(self.icfg.position_in_routine(node)) {
                 continue;
             }
             region.nodes.push(node);
             if self.icfg.is_stop(node) {
-                bit_rows::insert(&mut region.hits, self.draft.firsts.end());
+                bit_rows::insert(&mut region.hits, self.firsts().end());
             }
             for way in self.icfg.ways_of(node) {
                 waiting.extend(self.pass(way, &mut region));
