@@ -5,17 +5,24 @@
 //! which no output tells (`differing/kinds.c`). Every run says to us, behind the back of
 //! whoever compares, what it decided. So it is known whether runs that were put
 //! together did the same. If they did not, the result must not be called checked.
+//!
+//! It goes part by part, a kind in a way each; what was found is kept, and a run that was
+//! ended goes on where it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::choice::Choice;
+use crate::kept::Kept;
 use crate::workspace::{self, Profile};
 use crate::{command, terminal};
 
@@ -26,13 +33,15 @@ const KINDS: &str = include_str!("differing/kinds.c");
 const RUNS: usize = 20;
 
 /// The ways that runs are put together.
-pub const WAYS: [&[&str]; 6] = [
+pub const WAYS: [&[&str]; 8] = [
     &["profile", "--copies", "2"],
     &["profile", "--copies", "3", "--strategy", "pbl"],
     &["profile", "--copies", "4", "--strategy", "p3"],
     &["trace", "--runs", "2"],
     &["trace", "--runs", "4", "--strategy", "fine"],
     &["trace", "--runs", "2", "--limit", "3"],
+    &["profile", "--copies", "2", "--check", "inputs"],
+    &["trace", "--runs", "2", "--check", "inputs"],
 ];
 
 /// What `cargo xtask fuzz differing` takes.
@@ -41,9 +50,11 @@ pub struct Options {
     /// How often each kind is run in each way
     #[arg(long, default_value_t = RUNS)]
     runs: usize,
-    /// Only these kinds
-    #[arg(long, value_name = "KIND")]
-    only: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
+    /// Begin nothing more after so many minutes; another run goes on
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
     /// How many at a time
     #[arg(long, value_name = "N", default_value_t = 2)]
     jobs: usize,
@@ -53,7 +64,7 @@ pub struct Options {
 }
 
 /// What came out for one result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Said {
     /// It is called checked.
     Checked,
@@ -61,6 +72,8 @@ pub enum Said {
     NotChecked,
     /// There is none, exit code 4.
     Refused,
+    /// The same, and the system call is named that told the runs something else.
+    RefusedByInput,
 }
 
 /// By whether the runs did the same, and what was said: how often.
@@ -110,6 +123,9 @@ impl Trial {
         let output = command::capture(run.current_dir(&work).env("SEEDS", &seeds))?;
         let said = match output.status.code() {
             Some(0) => self.said(way[0], &merged)?,
+            Some(4) if String::from_utf8_lossy(&output.stderr).contains("system call") => {
+                Said::RefusedByInput
+            }
             Some(4) => Said::Refused,
             _ => bail!(
                 "{} ended with {}: {}",
@@ -122,7 +138,7 @@ impl Trial {
         // A limit of witnesses may take more runs.
         let runs: usize = way[2].parse()?;
         ensure!(
-            said == Said::Refused || decided.lines().count() >= runs,
+            [Said::Refused, Said::RefusedByInput].contains(&said) || decided.lines().count() >= runs,
             "{} runs of {kind} said what they decided",
             decided.lines().count()
         );
@@ -159,27 +175,39 @@ pub fn run(options: &Options) -> Result<()> {
         Some(tool) => tool.canonicalize().context("no such tool")?,
         None => workspace::build_tool(Profile::Release)?,
     };
-    let trial = Trial::new(&tool, &workspace::target()?.join("differing"))?;
-    let mut kinds = trial.kinds()?;
-    kinds.retain(|kind| options.only.is_empty() || options.only.contains(kind));
-    let work: Vec<(&String, usize)> =
-        kinds.iter().flat_map(|kind| (0..WAYS.len()).map(move |way| (kind, way))).collect();
+    let folder = workspace::target()?.join("differing");
+    let kept = Kept::new(folder.join("kept"), stamp(&tool, options.runs)?)?;
+    let trial = Trial::new(&tool, &folder.join("trial"))?;
+    let kinds = trial.kinds()?;
+    options.choice.check(kinds.iter().map(String::as_str))?;
+    let parts: Vec<(usize, &String)> =
+        kinds.iter().flat_map(|kind| (0..WAYS.len()).map(move |way| (way, kind))).collect();
+    let title = |(way, kind): &(usize, &String)| format!("{kind} {way}");
+    let missing = |part: &&(usize, &String)| {
+        let title = title(part);
+        let is_there = !options.choice.again && kept.get::<Vec<Seen>>(&title).is_some();
+        options.choice.wants(&title) && !is_there
+    };
+    let began = Instant::now();
+    let has_time = || options.minutes.is_none_or(|it| began.elapsed().as_secs() < it * 60);
+    let work: Vec<_> = parts.iter().filter(missing).collect();
     let next = Mutex::new(work.into_iter());
-    let found: Mutex<BTreeMap<(usize, String), Tally>> = Mutex::default();
     let job = || -> Result<()> {
-        loop {
+        while has_time() {
             let taken = next.lock().expect("no thread panics with it").next();
-            let Some((kind, way)) = taken else { return Ok(()) };
+            let Some(part @ (way, kind)) = taken else { return Ok(()) };
             let mut tally = Tally::new();
             for number in 0..options.runs {
                 let number = way * options.runs + number;
-                *tally.entry(trial.run(kind, WAYS[way], number)?).or_default() += 1;
+                *tally.entry(trial.run(kind, WAYS[*way], number)?).or_default() += 1;
             }
             if tally.contains_key(&(false, Said::Checked)) {
-                println!("{} {kind}, {}", terminal::red("CHECKED"), WAYS[way].join(" "));
+                println!("{} {kind}, {}", terminal::red("CHECKED"), WAYS[*way].join(" "));
             }
-            found.lock().expect("no thread panics with it").insert((way, kind.clone()), tally);
+            let seen: Vec<Seen> = tally.into_iter().map(|((is, said), n)| (is, said, n)).collect();
+            kept.put(&title(part), &seen)?;
         }
+        Ok(())
     };
     std::thread::scope(|scope| {
         let jobs: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(job)).collect();
@@ -188,16 +216,37 @@ pub fn run(options: &Options) -> Result<()> {
         }
         Ok::<(), anyhow::Error>(())
     })?;
-    let found = found.into_inner().expect("no thread panicked");
+    let mut found = Found::new();
+    for part in &parts {
+        let Some(seen) = kept.get::<Vec<Seen>>(&title(part)) else { continue };
+        let tally = seen.into_iter().map(|(is, said, n)| ((is, said), n)).collect();
+        found.insert((part.0, part.1.clone()), tally);
+    }
     let table = table(&found);
     println!("{table}");
     let wrong = count(&found, |_, it| it == (false, Said::Checked));
     ensure!(wrong == 0, "{wrong} results of runs that differ are called checked");
-    if options.only.is_empty() {
-        write_page(options, kinds.len(), &found, &table)?;
+    let left = parts.len() - found.len();
+    match left {
+        0 => write_page(options, kinds.len(), &found, &table),
+        _ => {
+            println!("{left} of {} parts are not made yet; the page is as it was", parts.len());
+            Ok(())
+        }
     }
-    Ok(())
 }
+
+/// What decides whether a part has to be made again.
+fn stamp(tool: &Path, runs: usize) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::open(tool.join("backtrail"))?)?;
+    hasher.update(KINDS.as_bytes());
+    hasher.update(include_str!("differing.rs").as_bytes());
+    Ok(format!("{} {runs}", hasher.finalize()))
+}
+
+/// How often something was seen of a part, as it is kept.
+type Seen = (bool, Said, usize);
 
 type Found = BTreeMap<(usize, String), Tally>;
 
@@ -210,25 +259,32 @@ fn count(found: &Found, wanted: impl Fn(usize, (bool, Said)) -> bool) -> usize {
 /// What was said, way by way.
 fn table(found: &Found) -> String {
     let mut out = String::from(
-        "| | alike: checked | not checked | refused | different: checked | not checked | refused |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        "| | alike: checked | not checked | refused | different: checked | not checked | refused | \
+         refused, the system call named |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for (way, words) in WAYS.iter().enumerate() {
         let _ = write!(out, "| `{}` ", words.join(" "));
         for is_alike in [true, false] {
             for said in [Said::Checked, Said::NotChecked, Said::Refused] {
-                let cell = count(found, |at, it| at == way && it == (is_alike, said));
+                let cell = count(found, |at, it| {
+                    let also = said == Said::Refused && it.1 == Said::RefusedByInput;
+                    at == way && it.0 == is_alike && (it.1 == said || also)
+                });
                 let _ = write!(out, "| {cell} ");
             }
         }
-        out.push_str("|\n");
+        let named = count(found, |at, it| at == way && it.1 == Said::RefusedByInput);
+        let _ = writeln!(out, "| {named} |");
     }
     out
 }
 
 /// The kinds of which some result was of this kind.
-fn kinds_with(found: &Found, wanted: (bool, Said)) -> String {
-    let with = found.iter().filter(|(_, tally)| tally.contains_key(&wanted));
+fn kinds_with(found: &Found, is_alike: bool, wanted: &[Said]) -> String {
+    let with = found
+        .iter()
+        .filter(|(_, tally)| wanted.iter().any(|&it| tally.contains_key(&(is_alike, it))));
     let kinds: BTreeSet<&str> = with.map(|((_, kind), _)| &kind[..]).collect();
     match kinds.is_empty() {
         true => "none".to_owned(),
@@ -245,15 +301,15 @@ fn write_page(options: &Options, kinds: usize, found: &Found, table: &str) -> Re
          numbers, addresses, files, sockets, races of threads, and what is the same in all runs. \
          Five functions decide by it a thousand times, and no output tells. Each run says to the \
          test alone what it decided, so that it is known which results are of runs that were \
-         alike. `cargo xtask fuzz differing` made this page; each kind was run {} times in each \
-         way.\n\n{table}\n\
+         alike. `cargo xtask fuzz differing --runs {}` made this page: so often was each kind run in \
+         each way.\n\n{table}\n\
          A result of runs that are not alike must not be called checked. Not checked, though runs were alike: \
          {}. Refused, though the five functions decided alike, because something else was not the same: \
          {}. Put together and not checked, where runs were not alike: {}.\n",
         options.runs,
-        kinds_with(found, (true, Said::NotChecked)),
-        kinds_with(found, (true, Said::Refused)),
-        kinds_with(found, (false, Said::NotChecked)),
+        kinds_with(found, true, &[Said::NotChecked]),
+        kinds_with(found, true, &[Said::Refused, Said::RefusedByInput]),
+        kinds_with(found, false, &[Said::NotChecked]),
     );
     let path = workspace::root().join("docs/differing.md");
     std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;

@@ -44,6 +44,16 @@ pub fn unchecked(runs: usize, by: Vec<String>, parts: &str) -> Merged {
     Merged { runs: runs as u32, checked: false, by, unseen }
 }
 
+/// What came into the runs was compared, too, but for what is `unseen`.
+pub fn add_inputs(merged: &mut Merged, unseen: &[String]) {
+    merged.by.push(
+        "what system calls returned and wrote, signals, and what programs were started with \
+         (random numbers of the kernel were made the same)"
+            .to_owned(),
+    );
+    merged.unseen.extend_from_slice(unseen);
+}
+
 /// Says that a result is not checked, if it is not.
 pub fn tell(merged: &Merged) {
     if !merged.checked {

@@ -12,6 +12,7 @@
 //!     arguments: &["-9".into(), "notes.txt".into()],
 //!     environment: &[],
 //!     is_trial: false,
+//!     inputs: false,
 //!     isolation: Isolation::Auto,
 //!     engine: Engine::Local,
 //!     entry: &std::env::current_exe()?,
@@ -75,6 +76,7 @@ mod staging;
 mod task;
 mod tree;
 mod view;
+mod watched;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -104,6 +106,10 @@ pub struct Copies<'a> {
     /// with [`Isolation::None`], where what they do stays done. Standard input that
     /// is not a file must not be read: it could not be read again.
     pub is_trial: bool,
+    /// Whether what comes into the copies from outside is compared
+    /// ([`backtrail_machine::tracee::inputs`]). They are traced then, in a namespace of
+    /// processes of their own. On this machine only.
+    pub inputs: bool,
     /// The executable that calls [`process::main`]: this process's own.
     pub entry: &'a Path,
     /// Is told what happens, from any thread.
@@ -174,7 +180,7 @@ pub enum Event {
 }
 
 /// How it went. The records are where [`Variant::records`] says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// How the program ended, in every copy.
     pub status: ExitStatus,
@@ -186,6 +192,9 @@ pub struct Outcome {
     /// different places, so what they recorded need not fit together, even where they
     /// print and leave the same.
     pub interrupted: Option<i32>,
+    /// What could differ in what came into the copies, or did, and was not compared; if
+    /// the rest was compared.
+    pub unseen_inputs: Option<Vec<String>>,
 }
 
 impl Outcome {

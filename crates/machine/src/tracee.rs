@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`launch`] | starts it and stops it where its code begins |
 //! | [`breakpoints`] | which of some blocks it passes: one stop for each |
+//! | [`inputs`] | what comes into it from outside, with all that it starts |
 //! | [`single_step`] | which blocks it passes, one instruction after another: slow and obvious |
 //!
 //! The program runs with the addresses of its file, without randomisation, on the
@@ -17,6 +18,7 @@ mod displaced;
 mod frames;
 mod handlers;
 mod in_process;
+pub mod inputs;
 pub mod launch;
 mod layout;
 mod scratch;

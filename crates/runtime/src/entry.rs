@@ -21,7 +21,7 @@ use backtrail_abi::log::Descriptor as Unit;
 
 use crate::file::Failure;
 use crate::process::Control;
-use crate::sys;
+use crate::sys::{self, own_call};
 use crate::thread::{self, State};
 
 global_asm!(
@@ -151,6 +151,7 @@ global_asm!(
     // getpid
     "movl $39, %eax",
     "syscall",
+    own_call!(),
     "cmpl %eax, 112(%rdx)",
     "je 2f",
     "4:",

@@ -51,6 +51,14 @@ pub(crate) const PAGE: usize = 4096;
 #[derive(Clone, Copy)]
 pub(crate) struct Descriptor(pub(crate) i32);
 
+/// [`backtrail_abi::OWN_CALL`] in assembly, for behind a `syscall`: the call is ours.
+macro_rules! own_call {
+    () => {
+        ".byte 0x0f, 0x1f, 0x80, 0x42, 0x6b, 0x74, 0x72"
+    };
+}
+pub(crate) use own_call;
+
 /// Makes a system call.
 ///
 /// # Safety
@@ -64,6 +72,7 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Error> {
     unsafe {
         asm!(
             "syscall",
+            own_call!(),
             inlateout("rax") number as isize => result,
             in("rdi") arguments[0],
             in("rsi") arguments[1],
@@ -104,6 +113,7 @@ pub(crate) fn with_free_descriptors<F: FnMut()>(work: &mut F) -> Result<(), Erro
     unsafe {
         asm!(
             "syscall",
+            own_call!(),
             "test rax, rax",
             "jnz 2f",
             "mov rdi, r13",

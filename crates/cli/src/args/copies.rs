@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::exit::Usage;
+
 /// How many copies of a program run on the same input, and where.
 #[derive(Debug, Args)]
 pub struct Copies {
@@ -30,6 +32,11 @@ pub struct Running {
     /// How copies are kept from seeing each other's files.
     #[arg(long, value_enum, default_value_t = Isolate::Auto)]
     pub isolate: Isolate,
+    /// Compare more than what they print, leave and enter. `inputs`: run them under ptrace
+    /// and compare what system calls return and write, signals, and what programs are
+    /// started with.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub check: Option<Check>,
     /// Where they run.
     #[arg(long, value_enum, default_value_t = Engine::Local)]
     pub engine: Engine,
@@ -66,6 +73,30 @@ pub enum Isolate {
     Overlay,
     /// All run in the working directory itself.
     None,
+}
+
+/// What can be compared besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Check {
+    /// What comes into them from outside.
+    Inputs,
+}
+
+impl Running {
+    /// Whether inputs are compared, of so many runs; an error if that cannot be.
+    pub fn check_inputs(&self, runs: u8, option: &str) -> Result<bool, Usage> {
+        if self.check.is_none() {
+            return Ok(false);
+        }
+        if runs < 2 {
+            let what = format!("--check inputs compares runs: give {option} 2 or more");
+            return Err(Usage(what));
+        }
+        if self.engine != Engine::Local {
+            return Err(Usage("--check inputs is for runs on this machine".to_owned()));
+        }
+        Ok(true)
+    }
 }
 
 /// Where copies can run.

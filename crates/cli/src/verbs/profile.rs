@@ -84,12 +84,13 @@ fn collect(args: &args::Profile, quiet: bool) -> anyhow::Result<ExitStatus> {
     // Found out before the program runs.
     local::check_replaceable(&args.program)?;
     check_writable(&output)?;
+    let inputs = args.copies.running.check_inputs(args.copies.copies, "--copies")?;
     let counting = PathCounting::new(&args.counting, &carried)?;
     let scratch = Folder::new("profile");
     let scratch = scratch.map_err(Error::write(&std::env::temp_dir()))?;
     let several = args.copies.copies > 1 || args.copies.running.engine != Engine::Local;
     let (status, mut profile) = match several {
-        true => copies::collect(args, &carried, &counting, scratch.path(), quiet)?,
+        true => copies::collect(args, &carried, &counting, inputs, scratch.path(), quiet)?,
         false => collect_one(args, &carried, &counting, scratch.path(), quiet)?,
     };
     for why in &profile.incomplete {

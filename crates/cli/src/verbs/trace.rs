@@ -63,6 +63,7 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
     };
     check_no_script(&args.program, Wanted::ToRun(verb))?;
     check_writable(&output)?;
+    check_inputs(args)?;
     if args.witness == Witness::Breakpoint {
         return breakpoint::collect(&breakpoints(args, quiet)?, &output);
     }
@@ -94,6 +95,24 @@ fn collect(args: &Trace, quiet: bool) -> anyhow::Result<ExitStatus> {
         return with_log();
     }
     witnesses::collect(args, &program, scratch.path(), &output, quiet)
+}
+
+/// Refuses to compare the inputs of runs where that cannot be.
+fn check_inputs(args: &Trace) -> Result<(), Usage> {
+    if !args.running.check_inputs(args.runs, "--runs")? {
+        return Ok(());
+    }
+    let wrong = |what: &str| Err(Usage(format!("--check inputs {what}")));
+    match (args.witness, args.strategy, args.weights.as_deref()) {
+        (Witness::Breakpoint, ..) => {
+            wrong("is for probes: breakpoints trace the program themselves, and only one can")
+        }
+        (_, Some(Strategy::Single | Strategy::Log), _) => wrong("is for several runs"),
+        (.., Some(weights)) if weights == Path::new(first_run::FIRST) => {
+            wrong("is for runs that are alike from the first: leave out --weights first")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What is asked for, where breakpoints are.

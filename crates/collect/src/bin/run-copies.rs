@@ -131,6 +131,7 @@ fn run(line: &Line, report: &mut String) -> Result<u8, Error> {
         isolation: line.isolation,
         engine: line.engine.clone(),
         is_trial: false,
+        inputs: false,
         entry: &entry,
         listener: &|event| {
             if let Event::Notice(text) = event {

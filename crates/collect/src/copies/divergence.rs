@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use backtrail_machine::tracee::inputs;
 use nix::sys::signal::Signal;
 
 pub use super::output::Stream;
@@ -44,6 +45,8 @@ pub enum Difference {
         /// How it differs.
         how: String,
     },
+    /// What came into them from outside.
+    Input(inputs::Different),
 }
 
 impl fmt::Display for Difference {
@@ -56,6 +59,7 @@ impl fmt::Display for Difference {
                 write!(f, "{stream} from byte {byte} (line {line}) on, {first} against {other}")
             }
             Difference::Left { path, how } => write!(f, "{} {how}", path.display()),
+            Difference::Input(different) => different.fmt(f),
         }
     }
 }

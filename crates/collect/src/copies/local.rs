@@ -21,6 +21,7 @@ use super::run::{Ran, run_copy};
 use super::signals::Watch;
 use super::tree::{Changes, Ours, let_the_clock_tick};
 use super::view::{Means, Method, View};
+use super::watched::{self, Watched};
 use super::{Copies, Event, Isolation, Outcome, Variant};
 use crate::Error;
 use crate::packing::Packer;
@@ -30,6 +31,7 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     let watch = Watch::begin();
     let directory = std::env::current_dir()
         .map_err(|source| Error::Read { path: PathBuf::from("."), source })?;
+    let watched = Watched::begin(copies)?;
     let scratch = scratch_outside(&directory, copies.isolation)?;
     copies.variants.iter().try_for_each(|variant| make(&variant.records))?;
     let means = Means::find(
@@ -40,9 +42,18 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
         scratch.path(),
         &copies.listener,
     )?;
+    if watched.is_some() && !means.mounts {
+        let what = "copies can have no namespaces of their own here, in which numbers of \
+                    processes are the same: see user_namespaces(7)";
+        return Err(Error::Engine { engine: "--check inputs", what: what.to_owned() });
+    }
     let ours = Ours::below(&directory, own_paths(copies.variants, scratch.path()));
     let places = Places::new(scratch.path(), means.mounts)?;
-    let cores = cores_of_copies(copies.variants.len());
+    let mut cores = cores_of_copies(copies.variants.len());
+    if watched.is_some() {
+        // Which they are is an input.
+        cores.pinned.clear();
+    }
     let mut prepared = Vec::new();
     for (index, variant) in copies.variants.iter().enumerate() {
         let folder = scratch.path().join(format!("{:04}", index + 1));
@@ -67,6 +78,7 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
             cores: cores.pinned.get(index).cloned().unwrap_or_default(),
             mounts,
             failure: folder.join("failure"),
+            watched: watched.as_ref().map(|it| it.within(&folder)),
         };
         prepared.push((spec, view, folder));
     }
@@ -103,7 +115,15 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
         }
         endings.push(Ending { status, output, error, changes });
     }
-    let difference = first_difference(&endings)?;
+    let watched: Vec<&Watched> =
+        prepared.iter().filter_map(|(spec, ..)| spec.watched.as_ref()).collect();
+    let compared = if watched.is_empty() { None } else { Some(watched::compare(&watched)?) };
+    // What came in is why they differ otherwise.
+    let (unseen_inputs, difference) = match compared {
+        Some(Err(difference)) => (None, Some(difference)),
+        Some(Ok(unseen)) => (Some(unseen), first_difference(&endings)?),
+        None => (None, first_difference(&endings)?),
+    };
     // The others' are thrown away.
     if let (Some((_, view, _)), Some(first), false) =
         (prepared.first(), endings.first(), copies.is_trial)
@@ -117,7 +137,7 @@ pub(super) fn run(copies: &Copies<'_>) -> Result<Outcome, Error> {
     let outcome = conclude(endings, difference, watch.received(), copies.variants.len())?;
     // What a trial got was meant for all that follows it.
     let interrupted = watch.heeded().filter(|_| copies.variants.len() > 1 || copies.is_trial);
-    Ok(Outcome { interrupted, ..outcome })
+    Ok(Outcome { interrupted, unseen_inputs, ..outcome })
 }
 
 /// Makes what the first copy changed the working directory's, if it is not.
@@ -159,7 +179,7 @@ pub(super) fn conclude(
         (Some((copy, difference)), None) => Err(Error::Diverged { copy, of, difference }),
         (None, _) => {
             let status = endings.first().map(|first| first.status).unwrap_or_default();
-            Ok(Outcome { status, nodes: Vec::new(), repeated: 0, interrupted: None })
+            Ok(Outcome { status, ..Outcome::default() })
         }
     }
 }

@@ -40,6 +40,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getegid, geteuid};
 use serde::{Deserialize, Serialize};
 
+use super::watched::Watched;
 use crate::bystander::BYSTANDER;
 
 /// The first argument that makes the executable a copy.
@@ -80,6 +81,8 @@ pub(super) struct Spec {
     pub mounts: Vec<Mount>,
     /// The file that is written if it could not be started.
     pub failure: PathBuf,
+    /// Whether what comes into it is written down, and how.
+    pub watched: Option<Watched>,
 }
 
 /// One mount of a copy.
@@ -143,7 +146,10 @@ pub fn main() -> ExitCode {
     };
     let result = match verb {
         PROBE => enter(&spec.mounts),
-        _ => Err(become_program(&spec)),
+        _ => match &spec.watched {
+            Some(watched) => super::watched::run(&spec, watched),
+            None => Err(become_program(&spec)),
+        },
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -176,6 +182,7 @@ pub(super) fn probe(entry: &Path, mounts: Vec<Mount>, scratch: &Path) -> Result<
         cores: Vec::new(),
         mounts,
         failure: scratch.join("probe.failure"),
+        watched: None,
     };
     let path = scratch.join("probe.json");
     spec.write(&path).map_err(|error| error.to_string())?;
@@ -204,13 +211,24 @@ fn become_program(spec: &Spec) -> String {
         return why;
     }
     // Only now: a change of user namespace takes it back.
-    if let Err(error) = prctl::set_pdeathsig(Signal::SIGKILL) {
-        return format!("prctl: {error}");
+    if let Err(why) = end_with(parent) {
+        return why;
     }
+    execute(spec)
+}
+
+/// This process is killed when its parent, which has been `parent`, dies.
+pub(super) fn end_with(parent: u32) -> Result<(), String> {
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
     // It may have died meanwhile.
-    if parent_id() != parent {
-        return "whoever started it is gone".to_owned();
+    match parent_id() == parent {
+        true => Ok(()),
+        false => Err("whoever started it is gone".to_owned()),
     }
+}
+
+/// Executes the program. Comes back only if it failed.
+pub(super) fn execute(spec: &Spec) -> String {
     // What depends on addresses should do the same in all copies as far as it
     // can. Where this is forbidden, copies that differ are noticed all the same.
     if let Ok(persona) = personality::get() {
@@ -247,7 +265,7 @@ enum Entered {
 }
 
 /// Enters a mount namespace of its own and mounts.
-fn enter(mounts: &[Mount]) -> Result<(), String> {
+pub(super) fn enter(mounts: &[Mount]) -> Result<(), String> {
     let entered = enter_namespace()?;
     // What is mounted here is not to be seen outside; what is unmounted outside
     // is not to be kept here.

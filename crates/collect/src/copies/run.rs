@@ -95,6 +95,10 @@ pub(super) fn run_copy(
         let source = std::io::Error::other(why);
         return Err(Error::Start { path: spec.executable.clone(), source });
     }
+    let status = match &spec.watched {
+        Some(watched) => watched.status()?,
+        None => status,
+    };
     let (Some(output), Some(error)) = kept else { unreachable!("both were asked for as pipes") };
     let (output, error) = (output.map_err(write)?, error.map_err(write)?);
     if let Some(kind) = input.stream.and_then(|stream| stream.failure()) {

@@ -216,6 +216,7 @@ fn copy(
         cores: Vec::new(),
         mounts,
         failure: work.join("failure"),
+        watched: None,
     };
     let_the_clock_tick();
     let input = Input::of_file(&staging.stdin())?;

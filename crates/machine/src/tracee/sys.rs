@@ -143,6 +143,100 @@ fn resume(how: libc::c_uint, thread: Pid, signal: Option<i32>) -> Result<(), Err
     Errno::result(result).map(drop)
 }
 
+/// Lets a stopped thread go on to its next system call, or to what is behind that.
+pub(super) fn go_on_to_call(thread: Pid, signal: Option<i32>) -> Result<(), Errno> {
+    resume(libc::PTRACE_SYSCALL, thread, signal)
+}
+
+/// Leaves a thread stopped that was stopped by a signal to its process, until that goes on.
+pub(super) fn leave_stopped(thread: Pid) -> Result<(), Errno> {
+    resume(libc::PTRACE_LISTEN, thread, None)
+}
+
+/// Traces a process that did not ask for it, and that does not outlive its tracer.
+pub(super) fn seize(process: Pid, options: i32) -> Result<(), Errno> {
+    // SAFETY: no memory of this process takes part.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::c_long::from(libc::PTRACE_SEIZE),
+            libc::c_long::from(process.as_raw()),
+            0,
+            libc::c_long::from(options),
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// Waits for what happens next to any thread: its status as `wait` gives it.
+pub(super) fn wait_any() -> Result<(Pid, i32), Errno> {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is stored in a number of ours.
+        let found = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+        match Errno::result(found) {
+            Err(Errno::EINTR) => {}
+            other => return Ok((Pid::from_raw(other?), status)),
+        }
+    }
+}
+
+/// What a thread does that stopped at a system call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallInfo {
+    /// Whether it is about to make it (1), has made it (2), or neither.
+    pub stage: u8,
+    /// For which architecture (`AUDIT_ARCH_…`).
+    pub architecture: u32,
+    /// The address behind the instruction.
+    pub address: u64,
+    /// The number and the arguments, or the result.
+    pub words: [u64; 7],
+}
+
+/// Asks it (`PTRACE_GET_SYSCALL_INFO` in ptrace(2)).
+pub(super) fn call_info(thread: Pid) -> Result<CallInfo, Errno> {
+    const PTRACE_GET_SYSCALL_INFO: libc::c_long = 0x420e;
+    let mut words = [0u64; 11];
+    // SAFETY: the kernel writes at most as many bytes as it is told, to numbers of ours.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            PTRACE_GET_SYSCALL_INFO,
+            libc::c_long::from(thread.as_raw()),
+            size_of_val(&words),
+            words.as_mut_ptr(),
+        )
+    };
+    Errno::result(result)?;
+    let mut call = [0; 7];
+    call.copy_from_slice(&words[3..10]);
+    let (stage, architecture) = (words[0] as u8, (words[0] >> 32) as u32);
+    Ok(CallInfo { stage, architecture, address: words[1], words: call })
+}
+
+/// Why a thread stopped by a signal: `siginfo_t` as it is.
+pub(super) fn signal_info(thread: Pid) -> Result<[u8; 128], Errno> {
+    let mut info = [0; 128];
+    // SAFETY: the kernel writes a `siginfo_t`, which has 128 bytes, to as many of ours.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::c_long::from(libc::PTRACE_GETSIGINFO as i32),
+            libc::c_long::from(thread.as_raw()),
+            0,
+            info.as_mut_ptr(),
+        )
+    };
+    Errno::result(result).map(|_| info)
+}
+
+/// The processor's clock.
+pub(super) fn clock() -> u64 {
+    // SAFETY: any process may read it that did not ask not to.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
 /// Where the program counter is in `struct user`.
 const RIP: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
 

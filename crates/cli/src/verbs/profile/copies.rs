@@ -25,6 +25,7 @@ pub fn collect(
     args: &args::Profile,
     carried: &Carried,
     counting: &PathCounting,
+    inputs: bool,
     scratch: &Path,
     quiet: bool,
 ) -> anyhow::Result<(ExitStatus, Profile)> {
@@ -58,6 +59,7 @@ pub fn collect(
         isolation: isolation(args.copies.running.isolate),
         engine: engine(&args.copies.running),
         is_trial: false,
+        inputs,
         entry: &entry,
         listener: &listener,
     });
@@ -68,8 +70,11 @@ pub fn collect(
     }
     let _reading = Phase::begin("reading what was counted", quiet);
     let shared = alike::shared(args.copies.running.isolate);
-    let profile =
+    let mut profile =
         recorded::load_copies(carried, &modules, counting, &variants, outcome.status, shared)?;
+    if let Some(unseen) = &outcome.unseen_inputs {
+        profile.merged.iter_mut().for_each(|merged| alike::add_inputs(merged, unseen));
+    }
     profile.merged.iter().for_each(alike::tell);
     Ok((outcome.status, profile))
 }

@@ -210,6 +210,7 @@ fn run_copies(
         isolation: isolation(request.running.isolate),
         engine: engine(request.running),
         is_trial: false,
+        inputs: false,
         entry: &entry,
         listener: &listener,
     });

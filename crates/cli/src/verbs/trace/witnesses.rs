@@ -146,7 +146,8 @@ pub fn collect(
     let order = (plan.profiles.len() > 1).then(order);
     let schemes: Vec<WitnessLogging<'_>> =
         probes.iter().map(|plan| WitnessLogging::new(plan, &ids, order)).collect();
-    let (status, variants) = run_all(args, traced, &schemes, "run", scratch, quiet)?;
+    let Ran { status, variants, unseen_inputs } =
+        run_all(args, traced, &schemes, "run", scratch, quiet)?;
     if variants.iter().any(|variant| !variant.records.is_dir()) {
         return Err(recorded_nothing(&args.program, scratch, status));
     }
@@ -187,7 +188,10 @@ pub fn collect(
     let mut legend = traced.legend(&places);
     legend.incomplete = merge.write(&runs, status, &mut writer, args.explain)?;
     if runs.len() > 1 {
-        let merged = compare(args, &runs, &meanings, status)?;
+        let mut merged = compare(args, &runs, &meanings, status)?;
+        if let Some(unseen) = &unseen_inputs {
+            alike::add_inputs(&mut merged, unseen);
+        }
         alike::tell(&merged);
         writer.merged(merged);
     }
@@ -298,7 +302,8 @@ fn run_first(
     scratch: &Path,
     quiet: bool,
 ) -> anyhow::Result<FirstRun> {
-    let (status, variants) = run_all(args, traced, &[scheme], FIRST, scratch, quiet)?;
+    let Ran { status, variants, .. } =
+        run_all(args, traced, &[scheme], FIRST, scratch, quiet)?;
     if !variants[0].records.is_dir() {
         return Err(recorded_nothing(&args.program, scratch, status));
     }
@@ -383,6 +388,14 @@ impl LoggingScheme for WitnessLogging<'_> {
     }
 }
 
+/// How the runs went.
+struct Ran {
+    status: ExitStatus,
+    variants: Vec<Variant>,
+    /// What of their inputs was not compared, if the rest was.
+    unseen_inputs: Option<Vec<String>>,
+}
+
 /// Derives a variant for each profile and runs them all, in folders whose names begin
 /// with `prefix`.
 fn run_all(
@@ -392,7 +405,7 @@ fn run_all(
     prefix: &str,
     scratch: &Path,
     quiet: bool,
-) -> anyhow::Result<(ExitStatus, Vec<Variant>)> {
+) -> anyhow::Result<Ran> {
     let is_trial = prefix == FIRST;
     let name = args.program.file_name().unwrap_or_default();
     let variants: Vec<Variant> = (1..=schemes.len())
@@ -430,7 +443,7 @@ fn run_all(
         if args.explain {
             tell_time_since(began);
         }
-        return Ok((status, variants));
+        return Ok(Ran { status, variants, unseen_inputs: None });
     }
     let total = traced.carried.units.len() * variants.len();
     let deriving = Phase::counted("deriving", total, "units", quiet);
@@ -456,11 +469,13 @@ fn run_all(
         arguments: &args.arguments,
         environment: &environment,
         is_trial,
+        inputs: args.running.check.is_some(),
         isolation: isolation(args.running.isolate),
         engine: engine(&args.running),
         entry: &entry,
         listener: &listener,
     });
     drop(phase);
-    Ok((outcome?.uninterrupted()?.status, variants))
+    let outcome = outcome?.uninterrupted()?;
+    Ok(Ran { status: outcome.status, variants, unseen_inputs: outcome.unseen_inputs })
 }
