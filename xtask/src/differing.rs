@@ -138,7 +138,8 @@ impl Trial {
         // A limit of witnesses may take more runs.
         let runs: usize = way[2].parse()?;
         ensure!(
-            [Said::Refused, Said::RefusedByInput].contains(&said) || decided.lines().count() >= runs,
+            [Said::Refused, Said::RefusedByInput].contains(&said)
+                || decided.lines().count() >= runs,
             "{} runs of {kind} said what they decided",
             decided.lines().count()
         );

@@ -158,7 +158,9 @@ mod tests {
     #[test]
     fn distances_are_those_of_the_definition() {
         let words: Vec<Vec<char>> = (0..1 << 5)
-            .map(|bits: u32| (0..bits % 6).map(|at| if bits >> at & 1 > 0 { 'a' } else { 'b' }))
+            .map(|bits: u32| {
+                (0..bits % 6).map(move |at| if bits >> at & 1 > 0 { 'a' } else { 'b' })
+            })
             .map(Iterator::collect)
             .collect();
         for one in &words {

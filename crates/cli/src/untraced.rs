@@ -49,26 +49,33 @@ pub fn tell(
     }
     let goes_elsewhere = |callee: &str| {
         let row = outside::of(callee)?;
-        (row.execs || row.spawns || row.loads).then_some(())
+        (row.execs || row.spawns || row.loads).then_some(row.loads)
     };
-    let calls: Vec<(OutsideCall, Came)> = calls_outside(program, goes_elsewhere)
+    let calls: Vec<(OutsideCall, bool, Came)> = calls_outside(program, goes_elsewhere)
         .into_iter()
-        .map(|(call, ())| {
+        .map(|(call, loads)| {
             let came = came_to(call.function.0, call.function.1, call.block);
-            (call, came)
+            (call, loads, came)
         })
         .collect();
-    for (wanted, what) in [(Came::Yes, "what ran"), (Came::Maybe, "what may have run")] {
-        let came = calls.iter().filter(|(_, came)| *came == wanted);
-        let names: BTreeSet<String> = came.map(|(call, _)| name(call, program)).collect();
+    for (opens, wanted, what) in [
+        (false, Came::Yes, "what ran"),
+        (false, Came::Maybe, "what may have run"),
+        // What was opened may be a variant, which records by itself.
+        (true, Came::Yes, "libraries without IR, if any, that were opened"),
+        (true, Came::Maybe, "libraries without IR, if any, that may have been opened"),
+    ] {
+        let came = calls.iter().filter(|(_, loads, came)| (*loads, *came) == (opens, wanted));
+        let names: BTreeSet<String> = came.map(|(call, ..)| name(call, program)).collect();
         if names.is_empty() {
             continue;
         }
+        let by = if opens { "by" } else { "behind" };
         let calls = if names.len() == 1 { "the call of" } else { "calls of" };
         let more = names.len().saturating_sub(MOST_NAMED);
         let named: Vec<String> = names.into_iter().take(MOST_NAMED).collect();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        parts.push(format!("{what} behind {calls} {}{more}", named.join(", ")));
+        parts.push(format!("{what} {by} {calls} {}{more}", named.join(", ")));
     }
     if !parts.is_empty() {
         say!("backtrail: not recorded: {}", parts.join(", and "));

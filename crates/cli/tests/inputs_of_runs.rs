@@ -80,15 +80,26 @@ fn what_differs_from_run_to_run_is_a_difference() {
     let cases = [
         ("struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); look(&t, 16);", "clock_gettime"),
         ("struct timeval t; gettimeofday(&t, 0); look(&t, 16);", "gettimeofday"),
-        ("struct rusage r; usleep(1000); for (int i = 0; i < 1000000; i++) sink++; \
-          getrusage(RUSAGE_SELF, &r); look(&r, sizeof r);", "getrusage"),
-        ("int f = open(\"/proc/self/stat\", O_RDONLY); char t[999]; look(t, read(f, t, 999));",
-         "read"),
-        ("int f = open(\"/proc/sys/kernel/random/uuid\", O_RDONLY); char t[99]; \
-          look(t, read(f, t, 99));", "read: 37 bytes"),
+        (
+            "struct rusage r; usleep(1000); for (int i = 0; i < 1000000; i++) sink++; \
+          getrusage(RUSAGE_SELF, &r); look(&r, sizeof r);",
+            "getrusage",
+        ),
+        (
+            "int f = open(\"/proc/self/stat\", O_RDONLY); char t[999]; look(t, read(f, t, 999));",
+            "read",
+        ),
+        (
+            "int f = open(\"/proc/sys/kernel/random/uuid\", O_RDONLY); char t[99]; \
+          look(t, read(f, t, 99));",
+            "read: 37 bytes",
+        ),
         ("unsigned long t = __rdtsc(); look(&t, 8);", "rdtsc"),
-        ("int f = open(\"/proc/self/exe\", O_RDONLY); static char t[1 << 20]; \
-          look(t, read(f, t, sizeof t));", "of thread 1, "),
+        (
+            "int f = open(\"/proc/self/exe\", O_RDONLY); static char t[1 << 20]; \
+          look(t, read(f, t, sizeof t));",
+            "of thread 1, ",
+        ),
     ];
     for (main, expected) in cases {
         refused(main, expected);
@@ -99,7 +110,10 @@ fn what_differs_from_run_to_run_is_a_difference() {
 #[test]
 fn whoever_is_told_something_else_is_named() {
     let time = "struct timespec t; clock_gettime(CLOCK_REALTIME, &t); look(&t, 16);";
-    refused(&format!("if (!fork()) {{ {time} _exit(0); }} wait(0);"), "of thread 1.1, clock_gettime");
+    refused(
+        &format!("if (!fork()) {{ {time} _exit(0); }} wait(0);"),
+        "of thread 1.1, clock_gettime",
+    );
     let source = format!(
         "{BEGIN} void *play(void *it) {{ if (it) {{ {time} }} return 0; }} int main(void) {{ \
          pthread_t t[2]; for (long k = 0; k < 2; k++) {{ pthread_create(&t[k], 0, play, (void *)k); \
@@ -189,8 +203,11 @@ fn the_program_is_not_broken() {
     let run = |words: &[&str]| {
         let (first, rest) = words.split_first().unwrap();
         let output = program.command(first).args(rest).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap(),
-         String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (code, printed, _) = run(&["./program"]);
     assert_eq!((code, printed.lines().count()), (Some(7), 7), "{printed}");
@@ -212,7 +229,8 @@ fn what_cannot_be_checked_is_said() {
         assert_eq!(code, 2, "{words:?}: {said}");
         assert!(said.contains(expected), "{words:?}: {said}");
     }
-    let traces = self::program("if (!fork()) { ptrace(PTRACE_TRACEME, 0, 0, 0); _exit(0); } wait(0);");
+    let traces =
+        self::program("if (!fork()) { ptrace(PTRACE_TRACEME, 0, 0, 0); _exit(0); } wait(0);");
     let (code, said) = traces.refused(&[WAYS[0], &["./program"]].concat());
     assert_eq!(code, 5, "{said}");
     assert!(said.contains("traces others itself"), "{said}");

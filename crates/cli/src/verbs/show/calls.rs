@@ -115,7 +115,7 @@ pub fn tree(args: &args::Show, filter: Option<&Named>, out: &mut impl Write) -> 
     let short = short_names(&legend);
     let name = |name: &str, depth: usize| match detail(args.full) {
         Detail::Short => {
-            let name = short.get(name).map_or(name, |name| name);
+            let name = short.get(name).map_or(name, String::as_str);
             shorten_middle(&shown(name), style.room(37 + 2 * depth, 24))
         }
         Detail::Full => shown(name),

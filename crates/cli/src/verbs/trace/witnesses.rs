@@ -302,8 +302,7 @@ fn run_first(
     scratch: &Path,
     quiet: bool,
 ) -> anyhow::Result<FirstRun> {
-    let Ran { status, variants, .. } =
-        run_all(args, traced, &[scheme], FIRST, scratch, quiet)?;
+    let Ran { status, variants, .. } = run_all(args, traced, &[scheme], FIRST, scratch, quiet)?;
     if !variants[0].records.is_dir() {
         return Err(recorded_nothing(&args.program, scratch, status));
     }

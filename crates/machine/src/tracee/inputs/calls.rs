@@ -125,8 +125,25 @@ mod tests {
     #[test]
     fn the_table_is_read_as_it_is_written() {
         const RULES: [&str; 19] = [
-            "?", "address", "arch_prctl", "dents", "epoll", "fcntl", "ioctl", "iov", "memory",
-            "mmap", "mmsg", "msg", "prctl", "ptrace", "random", "restart", "rseq", "skip", "stat",
+            "?",
+            "address",
+            "arch_prctl",
+            "dents",
+            "epoll",
+            "fcntl",
+            "ioctl",
+            "iov",
+            "memory",
+            "mmap",
+            "mmsg",
+            "msg",
+            "prctl",
+            "ptrace",
+            "random",
+            "restart",
+            "rseq",
+            "skip",
+            "stat",
         ];
         let mut last = None;
         for line in include_str!("calls.txt").lines().filter(|it| !it.starts_with('#')) {

@@ -47,7 +47,8 @@ pub fn compare(one: &Recorded, other: &Recorded) -> Result<BTreeSet<String>, Dif
             (left, _) => {
                 // Whoever would have started it may have been ended before.
                 let parent = &name[..name.len() - 1];
-                let is_whole = |run: &Recorded| run.threads.get(parent).is_some_and(|it| it.is_whole);
+                let is_whole =
+                    |run: &Recorded| run.threads.get(parent).is_some_and(|it| it.is_whole);
                 if is_whole(one) && is_whole(other) {
                     let of = if left.is_some() { "first" } else { "second" };
                     let what = format!("it is in the {of} of both alone");
@@ -233,7 +234,11 @@ mod tests {
                 notes: BTreeSet::new(),
             };
             let expected = agree(&one, &other);
-            assert_eq!(compare(&as_run(&one), &as_run(&other)).is_ok(), expected, "{one:?} {other:?}");
+            assert_eq!(
+                compare(&as_run(&one), &as_run(&other)).is_ok(),
+                expected,
+                "{one:?} {other:?}"
+            );
             *if expected { &mut alike } else { &mut different } += 1;
         }
         assert!(alike > 1000 && different > 1000, "{alike} {different}");

@@ -583,7 +583,9 @@ fn is_within(pid: Pid, start: u64, address: u64) -> bool {
             let (from, to) = range.split_once('-')?;
             let [from, to] = [from, to].map(|it| u64::from_str_radix(it, 16).unwrap_or(0));
             // Behind rights and offset: device and number of the file.
-            (from..to).contains(&wanted).then(|| rest.split(' ').skip(2).take(2).collect::<Vec<_>>())
+            (from..to)
+                .contains(&wanted)
+                .then(|| rest.split(' ').skip(2).take(2).collect::<Vec<_>>())
         })
     };
     start != 0 && file_at(start).is_some_and(|file| file_at(address) == Some(file))
