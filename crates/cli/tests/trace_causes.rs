@@ -109,13 +109,50 @@ int main(void) {
     return 0;
 }"#;
 
+/// What code generation calls where other functions begin and end.
+const HOOKS: &str = r#"
+#define PLAIN __attribute__((no_instrument_function))
+#include <stdio.h>
+static volatile int depth, sink;
+PLAIN void __cyg_profile_func_enter(void *f, void *c) { if (depth & 1) sink++; depth++; }
+PLAIN void __cyg_profile_func_exit(void *f, void *c) { if (depth & 2) sink--; depth--; }
+__attribute__((noinline)) static int step(int i) { return i & 1 ? i * 3 : i / 2; }
+int main(void) {
+    int sum = 0;
+    for (int i = 0; i < 5; i++) sum += step(i);
+    printf("%d\n", sum);
+    return 0;
+}"#;
+
+/// The same of `-pg`, through code that has no probes.
+const MCOUNT: &str = r#"
+#define PLAIN __attribute__((no_instrument_function))
+#include <stdio.h>
+static volatile int depth, sink;
+PLAIN __attribute__((noinline, used)) void count(void) { if (depth & 1) sink++; depth++; }
+PLAIN __attribute__((naked)) void mcount(void) {
+    __asm__("push %rax; push %rcx; push %rdx; push %rsi; push %rdi; push %r8; push %r9; call count;"
+            "pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax; ret");
+}
+__attribute__((noinline)) static int step(int i) { return i & 1 ? i * 3 : i / 2; }
+int main(void) {
+    int sum = 0;
+    for (int i = 0; i < 5; i++) sum += step(i);
+    printf("%d\n", sum);
+    return 0;
+}"#;
+
 struct Place(tempfile::TempDir);
 
 impl Place {
     fn of(source: &str) -> Self {
+        Self::with(source, "-pthread")
+    }
+
+    fn with(source: &str, options: &str) -> Self {
         let place = Self(tempfile::Builder::new().prefix("backtrail-causes-").tempdir().unwrap());
         fs::write(place.0.path().join("p.c"), source).unwrap();
-        let (code, _, err) = place.run("cc -O1 -g p.c -o p -pthread");
+        let (code, _, err) = place.run(&format!("cc -O1 -g p.c -o p {options}"));
         assert_eq!(code, Some(0), "{err}");
         place
     }
@@ -205,6 +242,24 @@ fn two_flows_in_one_memory_are_named() {
     let cause = "calls clone, which begins what shares memory";
     place.refused("trace --witness breakpoint", &["main (0x", cause]);
     place.falls_back(&[cause]);
+}
+
+#[test]
+fn what_code_generation_calls_is_named() {
+    let place = Place::with(HOOKS, "-finstrument-functions-after-inlining");
+    let cause = ["code generation calls __cyg_profile_func_enter (p.c:", "functions begin or end"];
+    for words in ["trace", "trace --runs 3", "trace --witness node"] {
+        place.refused(words, &cause);
+    }
+    place.falls_back(&cause);
+    // In the IR they are calls.
+    let place = Place::with(HOOKS, "-finstrument-functions");
+    let (code, out, err) = place.run("trace -o t ./p");
+    assert_eq!((code, &*out), (Some(0), "15\n"), "{err}");
+    let place = Place::with(MCOUNT, "-pg");
+    let cause = ["code generation calls mcount", "may run wherever functions begin"];
+    place.refused("trace", &cause);
+    place.falls_back(&cause);
 }
 
 #[test]

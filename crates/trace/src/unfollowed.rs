@@ -7,12 +7,16 @@
 //! in one memory. Such a program may still be traced, where it does not make use of that.
 //! So these calls decide nothing by themselves; where a run does not fit together and has
 //! come to one, it is the reason to name.
+//!
+//! Nor does a trace follow calls that code generation inserts where functions begin and
+//! end, which the IR does not show (`-finstrument-functions-after-inlining`, `-pg`), if
+//! what they call is the program's own.
 
 use std::fmt;
 
 use backtrail_graph::Index;
 use backtrail_ir::program::{Object, Program, Resolution};
-use backtrail_ir::{Block, Callee, Func};
+use backtrail_ir::{Block, Callee, Func, Linkage, Loc, Unit};
 use backtrail_outside::{self as outside, Class};
 
 /// Why a trace from witnesses may not follow.
@@ -28,6 +32,8 @@ pub enum Why {
     Replaced,
     /// A handler of a signal may run at any instruction.
     Interrupted,
+    /// It is called where functions begin or end, by nothing that is in the IR.
+    Inserted,
 }
 
 impl fmt::Display for Why {
@@ -38,6 +44,7 @@ impl fmt::Display for Why {
             Self::Cancelled => "lets a thread be cancelled at any instruction",
             Self::Replaced => "replaces the program while its other threads are on their way",
             Self::Interrupted => "lets a handler of a signal run at any instruction",
+            Self::Inserted => "may run wherever functions begin or end",
         })
     }
 }
@@ -76,12 +83,12 @@ pub struct OutsideCall {
     pub callee: String,
 }
 
-/// A call of such a function.
+/// A call of such a function, or a function whose calls are inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfollowed {
-    /// The function that calls.
+    /// The function that calls, or that is called.
     pub function: (Object, Func),
-    /// The block of the call.
+    /// The block of the call, or the first.
     pub block: Block,
     /// Where that is in the source, if it is known.
     pub line: Option<(String, u32)>,
@@ -89,6 +96,8 @@ pub struct Unfollowed {
     pub callee: String,
     /// What that means.
     pub why: Why,
+    /// Whether a run tells that it came there: nothing can be put into a naked function.
+    pub is_seen: bool,
 }
 
 /// All such calls of a program, in the order of its code.
@@ -100,9 +109,40 @@ pub fn unfollowed(program: &Program<'_>) -> Vec<Unfollowed> {
     });
     let unfollowed = calls.into_iter().map(|(call, why)| {
         let OutsideCall { function, block, line, callee } = call;
-        Unfollowed { function, block, line, callee, why }
+        Unfollowed { function, block, line, callee, why, is_seen: true }
     });
-    unfollowed.filter(|it| it.why != Why::Replaced || starts_threads).collect()
+    let mut found: Vec<_> =
+        unfollowed.filter(|it| it.why != Why::Replaced || starts_threads).collect();
+    found.extend(inserted(program));
+    found.sort_by_key(|it| (it.function, it.block));
+    found
+}
+
+/// The functions whose calls code generation inserts.
+fn inserted(program: &Program<'_>) -> Vec<Unfollowed> {
+    let mut found = Vec::new();
+    for (object, unit) in program.units() {
+        for (func, function) in unit.functions.iter() {
+            let symbol = &unit.symbols[function.symbol];
+            let row = outside::of(&symbol.name).filter(|_| symbol.linkage != Linkage::Internal);
+            if row.is_some_and(|row| row.inserted && row.returns) {
+                found.push(Unfollowed {
+                    function: (object, func),
+                    block: function.entry(),
+                    line: function.insts.values().find_map(|inst| line_of(unit, inst.location)),
+                    callee: symbol.name.clone(),
+                    why: Why::Inserted,
+                    is_seen: !function.traits.naked,
+                });
+            }
+        }
+    }
+    found
+}
+
+fn line_of(unit: &Unit, at: Option<Loc>) -> Option<(String, u32)> {
+    let at = unit.locations.get(at?)?;
+    Some((unit.files[at.file].clone(), at.line))
 }
 
 /// The calls of functions that are not the program's own and of which `of` says something
@@ -125,10 +165,7 @@ pub fn calls_outside<T>(
                     let callee = program.external_name(object, symbol);
                     let Some(said) = of(&callee) else { continue };
                     let callee = callee.into_owned();
-                    let line = inst.location.and_then(|at| {
-                        let at = unit.locations.get(at)?;
-                        Some((unit.files[at.file].clone(), at.line))
-                    });
+                    let line = line_of(unit, inst.location);
                     let function = (object, func);
                     found.push((OutsideCall { function, block, line, callee }, said));
                 }

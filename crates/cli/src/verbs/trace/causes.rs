@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use backtrail_ir::program::{Object, Program};
 use backtrail_ir::{Block, Func};
-use backtrail_trace::unfollowed::{Unfollowed, unfollowed};
+use backtrail_trace::unfollowed::{Unfollowed, Why, unfollowed};
 
 use crate::style::demangle;
 
@@ -17,9 +17,12 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// The calls of a program; the run has come to none.
+    /// The calls of a program; the run has come to none, but for those of which it would
+    /// not tell.
     pub fn of(program: &Program<'_>) -> Self {
-        Self { calls: unfollowed(program), came: BTreeSet::new() }
+        let calls = unfollowed(program);
+        let unseen = calls.iter().enumerate().filter(|(_, it)| !it.is_seen);
+        Self { came: unseen.map(|(number, _)| number).collect(), calls }
     }
 
     /// Whether there are none.
@@ -64,7 +67,11 @@ fn tell<'a>(calls: impl Iterator<Item = &'a Unfollowed>, program: &Program<'_>) 
                 let file = file.rsplit('/').next().unwrap_or(file);
                 format!(" ({file}:{line})")
             });
-            sentence(&format!("{name}{}", line.unwrap_or_default()), &call.callee, call.why)
+            let place = format!("{name}{}", line.unwrap_or_default());
+            match call.why {
+                Why::Inserted => sentence("code generation", &place, call.why),
+                why => sentence(&place, &call.callee, why),
+            }
         })
         .collect();
     (!firsts.is_empty()).then(|| firsts.join("; "))
