@@ -18,12 +18,12 @@
 //! as the others decide, and where they do not it ends as [`Outcome::Unknown`].
 //!
 //! **Handlers of signals** can run at any time. Their beginning is an event of its
-//! own ([`Event::interrupt`]), which no way agrees with: where all traces have it
-//! next and the walk cannot go on, the handler runs, and behind it the walk goes on
-//! where it was. So a handler stands before the witness that followed it, and
-//! somewhere among what was executed between the witnesses around it. If it does not return
-//! but jumps, nothing tells what the activation that it interrupted had done since
-//! its last witness: [`Rebuild::left_untold`] counts these. That a handler returns is a
+//! own ([`Event::interrupt`]), which no way agrees with: as soon as all traces have it
+//! next, the handler runs, and behind it the walk goes on where it was. So a handler stands
+//! behind the witness before it, and what was executed between the witnesses around it
+//! stands behind the handler. If it does not return but jumps, nothing tells what the
+//! activation that it interrupted had done since its last witness, and none of that is in
+//! the trace: [`Rebuild::left_untold`] counts these. That a handler returns is a
 //! witness in every profile, or an event of its own ([`Event::resume`]), which every way
 //! agrees with on which a root may return unseen; where there are such events, each
 //! handler that returns has one ([`Rebuild::with_resumes`]).
@@ -191,6 +191,8 @@ pub struct Rebuild<'t, I> {
     resumes: Option<State>,
     /// Whether traces tell where handlers return.
     has_resumes: bool,
+    /// Whether a trace may have a handler next.
+    is_handler_near: bool,
     state: State,
     error: Option<Error>,
     position: u64,
@@ -246,6 +248,7 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             left_untold: 0,
             resumes: None,
             has_resumes: false,
+            is_handler_near: false,
             state: State::Start(tables.entry(root)),
             error: None,
             position: 0,
@@ -316,7 +319,10 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
         self.quiet = 0;
         let (events, ending) = &mut self.traces[profile];
         self.heads[profile] = match events.next() {
-            Some(event) => event,
+            Some(event) => {
+                self.is_handler_near |= event.witness.position() as u32 == INTERRUPT;
+                event
+            }
             None => {
                 let end = if *ending == Ending::Cut { CUT } else { END };
                 self.live -= usize::from(end == CUT);
@@ -525,16 +531,25 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
             self.state = state;
             return true;
         }
-        let is_known = |head: &&Event| head.witness.position() as u32 != CUT;
-        let mut known = self.heads.iter().filter(is_known);
-        let Some(handler) = known.next().and_then(Event::interrupted_by) else { return false };
-        let is_same = |head: &Event| head.interrupted_by() == Some(handler);
-        if self.error.is_none() || !known.all(is_same) {
+        if self.error.is_none() || !self.is_interrupted(state) {
             return false;
         }
         self.error = None;
+        true
+    }
+
+    /// Whether all traces have a handler next, which then goes on instead.
+    #[cold]
+    fn is_interrupted(&mut self, state: State) -> bool {
+        let is_known = |head: &&Event| head.witness.position() as u32 != CUT;
+        let mut known = self.heads.iter().filter(is_known);
+        let Some(handler) = known.next().and_then(Event::interrupted_by) else { return false };
+        if !known.all(|head| head.interrupted_by() == Some(handler)) {
+            return false;
+        }
         self.interrupted.push((self.stack.len(), state));
         self.push(handler, INTERRUPTED);
+        self.is_handler_near = false;
         for profile in 0..self.heads.len() {
             if self.heads[profile].interrupted_by().is_some() {
                 self.advance(profile);
@@ -611,7 +626,9 @@ impl<'t, I: Iterator<Item = Event>> Rebuild<'t, I> {
     #[inline]
     fn step(&mut self) -> Option<Node> {
         loop {
-            let (near, node) = match self.state {
+            let state = self.state;
+            let (near, node) = match state {
+                State::After(_) if self.is_handler_near && self.is_interrupted(state) => continue,
                 State::After(node) => match self.follow(node) {
                     Some(next) => (node, next),
                     None if self.goes_on(State::After(node)) => continue,

@@ -6,6 +6,7 @@ mod profile_program;
 
 mod as_linked;
 mod forks;
+mod left_by_handlers;
 
 use std::process::Output;
 
