@@ -14,21 +14,26 @@ use crate::place::{Place, To, names, nobody_left, send};
 /// The output, which is written when the program has begun, waits for the file `$GO`, and
 /// says so by the file `$WRITES`. With `$HEARS_LATE`, the thread that waits for signals
 /// hears of the first when that is there, and lets the output go on when it has dealt
-/// with it.
+/// with it. With `$TRACES_LATE`, the output is what is asked of a program that is traced.
 const LATE: &str = r#"#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+static void tell(const char *path) {
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+}
 static void until(const char *path) {
     for (int i = 0; i < 12000 && access(path, F_OK) != 0; i++) usleep(10000);
 }
 int fchmod(int fd, mode_t mode) {
     struct stat begun;
     if (stat(getenv("BEGUN"), &begun) == 0 && begun.st_size > 0) {
-        close(open(getenv("WRITES"), O_CREAT | O_WRONLY, 0600));
+        tell(getenv("WRITES"));
         until(getenv("GO"));
     }
     return ((int (*)(int, mode_t))dlsym(RTLD_NEXT, "fchmod"))(fd, mode);
@@ -36,12 +41,25 @@ int fchmod(int fd, mode_t mode) {
 ssize_t recv(int fd, void *to, size_t size, int flags) {
     static int has_come;
     int waits = getenv("HEARS_LATE") && !(flags & MSG_DONTWAIT);
-    if (waits && has_come) close(open(getenv("GO"), O_CREAT | O_WRONLY, 0600));
+    if (waits && has_come) tell(getenv("GO"));
     ssize_t (*own)(int, void *, size_t, int) = dlsym(RTLD_NEXT, "recv");
     ssize_t got = own(fd, to, size, flags);
     if (waits && got > 0) until(getenv("WRITES"));
     has_come |= waits && got > 0;
     return got;
+}
+long ptrace(enum __ptrace_request request, ...) {
+    va_list words;
+    va_start(words, request);
+    pid_t pid = va_arg(words, pid_t);
+    void *address = va_arg(words, void *), *data = va_arg(words, void *);
+    va_end(words);
+    if (getenv("TRACES_LATE") && request == PTRACE_SETOPTIONS) {
+        tell(getenv("WRITES"));
+        until(getenv("GO"));
+    }
+    long (*own)(enum __ptrace_request, ...) = dlsym(RTLD_NEXT, "ptrace");
+    return own(request, pid, address, data);
 }
 "#;
 
@@ -128,4 +146,19 @@ fn what_ran_is_written_before_a_second_signal_is_obeyed_and_a_third_ends_us() {
             }
         }
     }
+}
+
+/// At no moment is a program let go of that is traced.
+#[test]
+fn killed_before_the_program_begins_we_take_it_along() {
+    let place = Place::with_waits();
+    let library = library(&place);
+    let words = ONE_RUN[3];
+    let mut child = slow(&place, words, &library).env("TRACES_LATE", "").spawn().unwrap();
+    until_it_writes(&place, &mut child);
+    send("KILL", To::Backtrail, &child);
+    let session = child.id();
+    assert_eq!(child.wait_with_output().unwrap().status.signal(), Some(9));
+    nobody_left(session, "traced");
+    assert_eq!(fs::metadata(place.path("begun")).unwrap().len(), 0, "it began");
 }

@@ -17,10 +17,23 @@ use nix::unistd::Pid;
 ///
 /// A signal before that would stop a copy of this process, which waits until the copy has
 /// become the program.
+///
+/// It dies with the thread that traces it. `PTRACE_O_EXITKILL` sees to that only when it
+/// can be asked for, at that first stop: who is let go of there would run on.
 pub(super) fn spawn_traced(command: &mut Command) -> io::Result<(Child, u64)> {
-    let trace_me = || ptrace::traceme().map_err(io::Error::from);
-    // SAFETY: between fork and exec only system calls are allowed, and this is
-    // one; it neither allocates nor takes locks.
+    let parent = std::process::id();
+    let trace_me = move || {
+        let signal = libc::SIGKILL as libc::c_ulong;
+        // SAFETY: a number; no memory takes part.
+        Errno::result(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })?;
+        // It may have died before it was asked.
+        if std::os::unix::process::parent_id() != parent {
+            return Err(Errno::ESRCH.into());
+        }
+        ptrace::traceme().map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec only system calls are allowed, and these are
+    // such; nothing is allocated or locked.
     unsafe { command.pre_exec(trace_me) };
     let mut blocked = SigSet::all();
     // It is what stops the program.
