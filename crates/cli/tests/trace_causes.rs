@@ -142,6 +142,37 @@ int main(void) {
     return 0;
 }"#;
 
+/// Code that is made while the program runs calls the program's own, and then gives up all
+/// frames above assembly that has no unwind tables, as a JIT compiler's does.
+const MADE: &str = r#"
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+static volatile int sum;
+__attribute__((noinline)) void step(int i) { if (i % 3) sum += i; else sum ^= i; }
+__attribute__((noinline)) void turn(void) { for (int i = 0; i < 7; i++) step(i + sum); }
+/* What calls made code, and where that gives up all frames above: no unwind tables. */
+__asm__(".text\n.globl enter\n.type enter, @function\nenter:\n"
+        "push %rbp\nmov %rsp, top(%rip)\nlea 1f(%rip), %rax\nmov %rax, on(%rip)\ncall *%rdi\nud2\n"
+        "1: mov top(%rip), %rsp\npop %rbp\nret\n"
+        ".globl give_up\n.type give_up, @function\ngive_up:\njmp *on(%rip)\n"
+        ".bss\ntop: .quad 0\non: .quad 0\n.text\n");
+void enter(void *code);
+void give_up(void);
+int main(void) {
+    unsigned char code[] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0,
+                            0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0};
+    void *calls[] = {turn, give_up};
+    memcpy(code + 2, calls, 8);
+    memcpy(code + 14, calls + 1, 8);
+    int all = PROT_READ | PROT_WRITE | PROT_EXEC;
+    void *made = mmap(0, 4096, all, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(made, code, sizeof code);
+    for (int i = 0; i < 5; i++) { enter(made); step(i); }
+    printf("%d\n", sum);
+    return 0;
+}"#;
+
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -260,6 +291,21 @@ fn what_code_generation_calls_is_named() {
     let cause = ["code generation calls mcount", "may run wherever functions begin"];
     place.refused("trace", &cause);
     place.falls_back(&cause);
+}
+
+#[test]
+fn code_that_is_made_while_the_program_runs_is_named() {
+    let place = Place::of(MADE);
+    let cause = "the program made code while it ran, which may enter what is traced";
+    place.refused("trace --witness breakpoint", &[cause, "(the runs diverged", "--strategy log"]);
+    // Made code that only calls and returns is followed.
+    let kind = MADE.replace("code + 14, calls + 1, 8", "code + 12, \"\\xc3\", 1");
+    let kind = kind.replace("lea 1f(%rip), %rax\\nmov %rax, on(%rip)\\n", "");
+    let kind = kind.replace("ud2\\n", "").replace("1: mov top(%rip), %rsp", "");
+    assert!(!kind.contains("1f") && !kind.contains("ud2"), "{kind}");
+    let place = Place::of(&kind);
+    let (code, out, err) = place.run("trace --witness breakpoint -o t ./p");
+    assert_eq!((code, &*out), (Some(0), "92\n"), "{err}");
 }
 
 #[test]

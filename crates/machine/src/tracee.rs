@@ -21,6 +21,7 @@ mod in_process;
 pub mod inputs;
 pub mod launch;
 mod layout;
+mod pages;
 mod scratch;
 pub mod single_step;
 mod sys;

@@ -17,6 +17,7 @@ use nix::libc::SIGTRAP;
 use super::children::{self, Change};
 use super::frames::{self, Frames};
 use super::handlers::{self, Handlers};
+use super::pages::Pages;
 use super::scratch::SLOT;
 use super::sys::Status;
 use super::threads::Threads;
@@ -102,7 +103,7 @@ impl Breakpoints<'_> {
         let mut leaving: HashMap<usize, Vec<u64>> = HashMap::new();
         let mut called = Handlers::new(self);
         let mut called_last = 0;
-        let mut stops = 0;
+        let mut stops = 0u64;
         let mut untraced = Untraced::default();
         let (mut stopped, mut deliver) = (Some(tracee.pid), None);
         loop {
@@ -130,7 +131,7 @@ impl Breakpoints<'_> {
                             let mut registers = tracee.registers_of(pid)?;
                             registers.rip = address;
                             called_last = thread;
-                            untraced.note_libraries(pid, &self.traced_files());
+                            untraced.note_memory(tracee, pid, &self.traced_files());
                             let found = frames.of_ending(tracee, pid, &registers)?;
                             found.map(|found| leaving.insert(thread, found));
                             children::pass(tracee, pid, address, &placed.bytes)
@@ -143,6 +144,10 @@ impl Breakpoints<'_> {
                         continue;
                     };
                     stops += 1;
+                    // Some give back what they made before they end.
+                    if stops.is_power_of_two() {
+                        untraced.note_code(tracee, pid);
+                    }
                     if called.may_begin(pid, number)
                         && let Some(frame) = called.begins(tracee, pid, &mut placed.bytes)?
                     {
@@ -203,7 +208,7 @@ impl Breakpoints<'_> {
                         }
                         Change::Ending => {
                             if pid == tracee.pid {
-                                untraced.note_libraries(pid, &self.traced_files());
+                                untraced.note_memory(tracee, pid, &self.traced_files());
                             }
                             if let Ok(registers) = tracee.registers_of(pid)
                                 && let Some(found) = frames.of_ending(tracee, pid, &registers)?
@@ -266,6 +271,7 @@ impl Breakpoints<'_> {
         }
         // By module: what goes into its slots.
         let mut slots: Vec<Vec<u8>> = vec![Vec::new(); placed.areas.len()];
+        let mut pages = Pages::default();
         for (number, &block) in self.blocks.iter().enumerate() {
             let place = self.code.blocks[block].start;
             let (module, _) = self.code.module(place);
@@ -273,7 +279,7 @@ impl Breakpoints<'_> {
             let address = tracee.layout.address(place);
             let mut original = [0; 15];
             let length = (area.end() - address).min(15) as usize;
-            tracee.read(address, &mut original[..length])?;
+            pages.read(tracee, address, &mut original[..length])?;
             let original = &original[..length];
             let mut decoder =
                 iced_x86::Decoder::with_ip(64, original, address, iced_x86::DecoderOptions::NONE);
@@ -294,8 +300,9 @@ impl Breakpoints<'_> {
             tracee.write(tracee.slots_of(module), slots)?;
         }
         for &address in placed.bytes.keys() {
-            tracee.write(address, &[super::launch::BREAKPOINT])?;
+            pages.put(tracee, address, super::launch::BREAKPOINT)?;
         }
+        pages.write(tracee)?;
         Ok(placed)
     }
 }

@@ -70,7 +70,7 @@ impl Breakpoints<'_> {
                     let log = read_log(&file).map_err(unwritable)?;
                     if log.context != 0 {
                         let registers = registers_of(tracee, log.context)?;
-                        untraced.note_libraries(tracee.pid, &self.traced_files());
+                        untraced.note_memory(tracee, tracee.pid, &self.traced_files());
                         at_end = frames.of_ending(tracee, tracee.pid, &registers)?;
                         let _ = kill(tracee.pid, Signal::SIGCONT);
                     }

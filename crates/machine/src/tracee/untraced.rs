@@ -11,6 +11,8 @@ use std::path::Path;
 
 use nix::unistd::Pid;
 
+use super::Tracee;
+
 /// It.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Untraced {
@@ -20,6 +22,8 @@ pub struct Untraced {
     pub processes: u64,
     /// The program that it became.
     pub became: Option<String>,
+    /// Whether it had code that no file holds: made while it ran, or copied.
+    pub has_made_code: bool,
 }
 
 /// The C library's parts and the loader, which nobody takes for a program's work.
@@ -40,9 +44,9 @@ pub fn is_everybodys(name: &str) -> bool {
 }
 
 impl Untraced {
-    /// Notes the libraries of a process that is about to end; `traced` are its files that
-    /// are traced.
-    pub(super) fn note_libraries(&mut self, process: Pid, traced: &[&Path]) {
+    /// Notes the libraries of a process that is about to end, and whether it has made code;
+    /// `traced` are its files that are traced.
+    pub(super) fn note_memory(&mut self, tracee: &Tracee, process: Pid, traced: &[&Path]) {
         let Ok(maps) = fs::read_to_string(format!("/proc/{process}/maps")) else { return };
         let files = maps.lines().filter_map(mapped_code);
         let others = files.filter(|file| {
@@ -50,6 +54,21 @@ impl Untraced {
             !traced.contains(&Path::new(file)) && !is_everybodys(name)
         });
         self.libraries.extend(others.map(str::to_owned));
+        self.note_made_code(tracee, &maps);
+    }
+
+    /// Notes whether a process has made code.
+    pub(super) fn note_code(&mut self, tracee: &Tracee, process: Pid) {
+        if !self.has_made_code
+            && let Ok(maps) = fs::read_to_string(format!("/proc/{process}/maps"))
+        {
+            self.note_made_code(tracee, &maps);
+        }
+    }
+
+    fn note_made_code(&mut self, tracee: &Tracee, maps: &str) {
+        let mut made = maps.lines().filter_map(made_code);
+        self.has_made_code |= made.any(|start| !tracee.is_in_scratch(start));
     }
 
     /// Notes what a process is now.
@@ -66,9 +85,37 @@ fn mapped_code(line: &str) -> Option<&str> {
     is_code.then(|| file.strip_suffix(" (deleted)").unwrap_or(file))
 }
 
+/// Where memory of a line of `/proc/PID/maps` begins, if it is code that no file holds.
+fn made_code(line: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [range, protection, _, _, _, name @ ..] = &words[..] else { return None };
+    // What the kernel puts there has a name of its own.
+    let is_made = match name {
+        [] => true,
+        [name, ..] => name.starts_with("[anon") || name.starts_with("/memfd:"),
+    };
+    let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
+    (is_made && protection.contains('x')).then_some(start)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_that_no_file_holds_is_told_from_other_memory() {
+        for (line, start) in [
+            ("7f0-7f1 r-xp 00026000 fe:00 12 /usr/lib/x/libjvm.so", None),
+            ("7f0-7f1 r-xp 00000000 00:00 0 [vdso]", None),
+            ("7f0-7f1 rw-p 00000000 00:00 0", None),
+            ("7f0-7f1 rwxp 00000000 00:00 0", Some(0x7f0)),
+            ("7f0-7f1 r-xp 00000000 00:00 0 [anon:code]", Some(0x7f0)),
+            ("7f0-7f1 r-xs 00000000 00:01 9 /memfd:code (deleted)", Some(0x7f0)),
+            ("", None),
+        ] {
+            assert_eq!(made_code(line), start, "{line}");
+        }
+    }
 
     #[test]
     fn code_of_files_is_told_from_other_memory() {

@@ -114,7 +114,8 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
         if error.is::<Diverged>() {
             note_observed(&mut ran, &graph, &plan, &partials);
         }
-        with_cause(error, &code, &ran, request.in_process)
+        let made_code = partials.iter().any(|(_, summary)| summary.has_made_code);
+        with_cause(error, &code, &ran, made_code, request.in_process)
     })?;
     drop(rebuilding);
     let untraced = partials.first().and_then(|(_, summary)| summary.untraced());
@@ -415,8 +416,14 @@ fn note_observed(ran: &mut [bool], graph: &MachineGraph, plan: &Plan, partials: 
 }
 
 /// A divergence with the calls behind which breakpoints do not follow that are in what
-/// `ran`, if there are any.
-fn with_cause(error: anyhow::Error, code: &Code, ran: &[bool], in_process: bool) -> anyhow::Error {
+/// `ran`, and with code that the run made, if there are any.
+fn with_cause(
+    error: anyhow::Error,
+    code: &Code,
+    ran: &[bool],
+    made_code: bool,
+    in_process: bool,
+) -> anyhow::Error {
     if !error.is::<Diverged>() {
         return error;
     }
@@ -433,18 +440,25 @@ fn with_cause(error: anyhow::Error, code: &Code, ran: &[bool], in_process: bool)
             found.entry(why).or_insert_with(|| causes::sentence(&caller(), callee, why));
         }
     }
-    if found.is_empty() {
+    if found.is_empty() && !made_code {
         return error;
     }
-    let hint = match found.keys().all(|why| *why == Why::Interrupted) {
+    let hint = match !made_code && found.keys().all(|why| *why == Why::Interrupted) {
         true => "trace without --in-process",
         false => "build it with 'backtrail cc' and trace with --strategy log",
     };
-    let found: Vec<String> = found.into_values().collect();
+    let mut found: Vec<String> = found.into_values().collect();
+    if made_code {
+        found.push(MADE_CODE.to_owned());
+    }
     let (found, said) = (found.join("; "), error.to_string());
     let said = said.split(';').next().unwrap_or_default();
     Diverged(format!("breakpoints cannot follow this run: {found} ({said}); {hint}")).into()
 }
+
+/// What it means that a program has code that no file holds.
+const MADE_CODE: &str = "the program made code while it ran, which may enter what is traced, come \
+                         back to it and leave it as nothing in its files tells";
 
 /// The path of a job on the command line of a copy.
 pub fn job_of(word: &OsString) -> Option<PathBuf> {

@@ -40,6 +40,8 @@ pub struct Summary {
     pub processes: u64,
     /// The program that it became.
     pub became: Option<String>,
+    /// Whether it had code that no file holds.
+    pub has_made_code: bool,
     status: Option<i32>,
     signal: Option<i32>,
 }
@@ -79,6 +81,7 @@ impl Summary {
             libraries: ran.untraced.libraries.into_iter().collect(),
             processes: ran.untraced.processes,
             became: ran.untraced.became,
+            has_made_code: ran.untraced.has_made_code,
             status,
             signal,
         }
