@@ -181,13 +181,12 @@ pub fn run(options: &Options) -> Result<()> {
     let trial = Trial::new(&tool, &folder.join("trial"))?;
     let kinds = trial.kinds()?;
     options.choice.check(kinds.iter().map(String::as_str))?;
+    let chosen: Vec<&String> = kinds.iter().filter(|kind| options.choice.wants(kind)).collect();
     let parts: Vec<(usize, &String)> =
-        kinds.iter().flat_map(|kind| (0..WAYS.len()).map(move |way| (way, kind))).collect();
+        chosen.iter().flat_map(|&kind| (0..WAYS.len()).map(move |way| (way, kind))).collect();
     let title = |(way, kind): &(usize, &String)| format!("{kind} {way}");
     let missing = |part: &&(usize, &String)| {
-        let title = title(part);
-        let is_there = !options.choice.again && kept.get::<Vec<Seen>>(&title).is_some();
-        options.choice.wants(&title) && !is_there
+        options.choice.again || kept.get::<Vec<Seen>>(&title(part)).is_none()
     };
     let began = Instant::now();
     let has_time = || options.minutes.is_none_or(|it| began.elapsed().as_secs() < it * 60);
@@ -229,7 +228,7 @@ pub fn run(options: &Options) -> Result<()> {
     ensure!(wrong == 0, "{wrong} results of runs that differ are called checked");
     let left = parts.len() - found.len();
     match left {
-        0 => write_page(options, kinds.len(), &found, &table),
+        0 => write_page(options.runs, &chosen, kinds.len(), &found, &table),
         _ => {
             println!("{left} of {} parts are not made yet; the page is as it was", parts.len());
             Ok(())
@@ -294,7 +293,20 @@ fn kinds_with(found: &Found, is_alike: bool, wanted: &[Said]) -> String {
 }
 
 /// Writes `docs/differing.md`.
-fn write_page(options: &Options, kinds: usize, found: &Found, table: &str) -> Result<()> {
+fn write_page(
+    runs: usize,
+    chosen: &[&String],
+    kinds: usize,
+    found: &Found,
+    table: &str,
+) -> Result<()> {
+    let mut asked = format!("cargo xtask fuzz differing --runs {runs}");
+    let mut which = "Each kind".to_owned();
+    if chosen.len() < kinds {
+        let names: Vec<&str> = chosen.iter().map(|it| it.as_str()).collect();
+        let _ = write!(asked, " --only {}", names.join(","));
+        which = format!("Each of {} of the kinds", chosen.len());
+    }
     let page = format!(
         "# Programs that do not do the same twice\n\n\
          Runs that are put together to one result have to do the same. A program has a seed of \
@@ -302,12 +314,14 @@ fn write_page(options: &Options, kinds: usize, found: &Found, table: &str) -> Re
          numbers, addresses, files, sockets, races of threads, and what is the same in all runs. \
          Five functions decide by it a thousand times, and no output tells. Each run says to the \
          test alone what it decided, so that it is known which results are of runs that were \
-         alike. `cargo xtask fuzz differing --runs {}` made this page: so often was each kind run in \
-         each way.\n\n{table}\n\
-         A result of runs that are not alike must not be called checked. Not checked, though runs were alike: \
-         {}. Refused, though the five functions decided alike, because something else was not the same: \
-         {}. Put together and not checked, where runs were not alike: {}.\n",
-        options.runs,
+         alike. {which} was run {runs} times in each way. This page was made by\n\n\
+         ```\n{asked}\n```\n\n{table}\n\
+         A result of runs that are not alike must not be called checked. Not checked, though \
+         runs were alike: {}. Refused, though the five functions decided alike, because \
+         something else was not the same: {}. Put together and not checked, where runs were not \
+         alike: {}. With `--check inputs`, random numbers of the kernel and numbers of processes \
+         are the same in all runs, and whoever reads a clock is refused, whatever it does with \
+         it ([copies.md](copies.md#what-comes-into-the-copies---check-inputs)).\n",
         kinds_with(found, true, &[Said::NotChecked]),
         kinds_with(found, true, &[Said::Refused, Said::RefusedByInput]),
         kinds_with(found, false, &[Said::NotChecked]),
