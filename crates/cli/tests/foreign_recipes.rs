@@ -437,3 +437,27 @@ fn a_build_is_the_same_with_and_without_a_list() {
     project.run_ours("test ! -e $XDG_STATE_HOME && test ! -e backtrail").succeeded();
     assert_eq!(project.run_ours("backtrail -q instrument --scheme log -o x without").status, 3);
 }
+
+/// What a folder has that the link names may be more than a library: `-l` finds it without
+/// being told its path.
+#[test]
+fn libraries_that_are_found_by_name_are_looked_into() {
+    let project = project();
+    let make = "gcc -c library.c -o twice.o && mkdir lib && ar r lib/libtwice.a twice.o";
+    project.run_ours(make).succeeded();
+    rewrite(&project.ours("program"), |recipe, _| {
+        recipe.arguments.extend(["-Llib", "-ltwice"].map(text));
+    });
+    derived_by_own_tools(&project);
+    for (make, said) in [
+        ("gcc -flto -c library.c -o x.o && ar r lib/libtwice.a x.o", "compiled by the linker"),
+        ("clang-19 -flto -c library.c -o x.o && ar r lib/libtwice.a x.o", "compiled by the linker"),
+        ("ar rT lib/libtwice.a twice.o", "is an archive of files elsewhere"),
+        ("echo 'INPUT(/etc/passwd)' > lib/libtwice.so", "is a script of the linker with INPUT"),
+        ("echo 'OUTPUT(x)' > lib/libtwice.a", "is a script of the linker with OUTPUT"),
+        ("mkdir lib/libtwice.so", "cannot be read"),
+    ] {
+        project.run_ours(&format!("rm -r lib; mkdir lib; {make}")).succeeded();
+        refused(&project, said);
+    }
+}

@@ -40,6 +40,19 @@ pub fn check(input: &Input, installed: &Installed) -> Result<(), String> {
     }
 }
 
+/// Fails, with what it is, unless the linker may take what it finds at `path` by the name
+/// of a library: what is there may be a script or what the linker compiles, too.
+pub fn check_found(path: &Path, installed: &Installed) -> Result<(), String> {
+    if !path.exists() || installed.holds(path) {
+        return Ok(());
+    }
+    let shown = path.display();
+    match path.is_file().then(|| std::fs::read(path)) {
+        Some(Ok(bytes)) => check_bytes(&shown.to_string(), &bytes),
+        _ => Err(format!("it is linked with {shown}, which cannot be read")),
+    }
+}
+
 /// Whether `path` is an ordinary file that begins as ELF files do.
 fn is_elf(path: &Path) -> bool {
     use std::io::Read as _;

@@ -24,6 +24,8 @@ pub enum Shape {
     Output,
     /// The name of a library.
     Library,
+    /// Where libraries are looked for.
+    LibraryFolder,
     /// What lld is to be.
     Flavor,
 }
@@ -188,7 +190,7 @@ pub const VALUES: [(&str, Shape); 60] = [
     ("F", Shape::Plain),
     ("G", Shape::Keyword),
     ("I", Shape::Plain),
-    ("L", Shape::Plain),
+    ("L", Shape::LibraryFolder),
     ("R", Shape::FileOrFolder),
     ("T", Shape::File),
     ("Tbss", Shape::Keyword),
@@ -222,7 +224,7 @@ pub const VALUES: [(&str, Shape); 60] = [
     ("just-symbols", Shape::FileOrFolder),
     ("l", Shape::Library),
     ("library", Shape::Library),
-    ("library-path", Shape::Plain),
+    ("library-path", Shape::LibraryFolder),
     ("m", Shape::Keyword),
     ("o", Shape::Output),
     ("oformat", Shape::OutputFormat),
@@ -269,7 +271,7 @@ pub const KEYWORDS: [&str; 15] = [
 /// value begins with, so that they are the beginning of no longer option.
 pub const JOINED: [(&str, &str, Shape); 8] = [
     ("-I", "/", Shape::Plain),
-    ("-L", "", Shape::Plain),
+    ("-L", "", Shape::LibraryFolder),
     ("-R", "/", Shape::FileOrFolder),
     ("-e", "_", Shape::Plain),
     ("-l", "", Shape::Library),
@@ -342,7 +344,7 @@ pub const USED_LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
 
 /// Options of drivers with a value as the next word.
 pub const DRIVER_VALUES: [(&str, Shape); 7] = [
-    ("-L", Shape::Plain),
+    ("-L", Shape::LibraryFolder),
     ("-T", Shape::File),
     ("-e", Shape::Plain),
     ("-l", Shape::Library),

@@ -8,9 +8,9 @@
 //! not; and whatever does not is the value of an option that has one, or refused. Words
 //! that begin with `@` are files of words, abbreviated options have many meanings:
 //! neither is on a list.
-//! The files are another matter ([`link_inputs`]).
+//! The files are another matter ([`link_inputs`]), also those that are found by `-l`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::installed::Installed;
 use super::link_inputs;
@@ -33,7 +33,13 @@ pub fn check(recipe: &Recipe, installed: &Installed) -> Result<(), String> {
     for input in &recipe.inputs {
         link_inputs::check(input, installed)?;
     }
-    let mut line = Line { installed, linker: Linker::default(), outputs: 0 };
+    let mut line = Line {
+        installed,
+        linker: Linker::default(),
+        outputs: 0,
+        folders: Vec::new(),
+        libraries: Vec::new(),
+    };
     match recipe.through_driver {
         true => line.driver(recipe)?,
         false => {
@@ -42,7 +48,8 @@ pub fn check(recipe: &Recipe, installed: &Installed) -> Result<(), String> {
             }
         }
     }
-    line.end()
+    line.end()?;
+    line.found_by_name().try_for_each(|path| link_inputs::check_found(&path, installed))
 }
 
 fn option(word: &str) -> String {
@@ -67,9 +74,22 @@ struct Line<'a> {
     installed: &'a Installed,
     linker: Linker,
     outputs: usize,
+    /// Where libraries are looked for, and which.
+    folders: Vec<PathBuf>,
+    libraries: Vec<String>,
 }
 
 impl Line<'_> {
+    /// The files that its libraries may be found at, in the folders that it names. Those
+    /// of the linker's own are the system's.
+    fn found_by_name(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let names = self.libraries.iter().flat_map(|name| match name.strip_prefix(':') {
+            Some(file) => vec![file.to_owned()],
+            None => vec![format!("lib{name}.so"), format!("lib{name}.a")],
+        });
+        names.flat_map(|name| self.folders.iter().map(move |folder| folder.join(&name)))
+    }
+
     fn end(&self) -> Result<(), String> {
         if let Some((word, _)) = &self.linker.pending {
             return Err(format!("its link has '{word}' without a value"));
@@ -186,8 +206,15 @@ impl Line<'_> {
             Shape::Plain => !text.is_empty() || apart,
             Shape::Keyword => is_keyword(text),
             Shape::Expression => !text.contains([';', '"', '{', '}', '@', '\n']),
+            Shape::LibraryFolder => {
+                // Those below the root of the system's files, if it has another one.
+                let below = text.strip_prefix('=').or_else(|| text.strip_prefix("$SYSROOT"));
+                self.folders.push(below.unwrap_or(text).into());
+                !text.is_empty() || apart
+            }
             Shape::Library => {
                 let name = text.strip_prefix(':').unwrap_or(text);
+                self.libraries.push(text.to_owned());
                 !name.is_empty() && !name.contains('/') && !self.linker.takes_anything
             }
             Shape::Format => {
@@ -277,7 +304,7 @@ impl Line<'_> {
             let is_own = folder.starts_with('/') && self.installed.is_rust_tools(Path::new(folder));
             return if is_own { Ok(None) } else { Err(option(text)) };
         }
-        for (joined, shape) in [("-l", Shape::Library), ("-L", Shape::Plain)] {
+        for (joined, shape) in [("-l", Shape::Library), ("-L", Shape::LibraryFolder)] {
             if let Some(value) = text.strip_prefix(joined) {
                 self.value(text, shape, Word::Text(value), false)?;
                 return Ok(None);
