@@ -32,6 +32,7 @@ mod jump_table;
 mod loaded;
 mod no_return;
 mod ownership;
+mod predecessors;
 mod spans;
 
 use std::collections::{BTreeMap, BTreeSet};

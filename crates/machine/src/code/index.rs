@@ -16,7 +16,7 @@ use iced_x86::{
 
 use super::decoded::{Flow, Goto, decode};
 use super::descent::Descent;
-use super::jump_table::Predecessors;
+use super::predecessors::Predecessors;
 
 /// An instruction that reads an entry of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,6 +87,9 @@ pub struct Ran {
 
 const NONE: u32 = u32::MAX;
 
+/// After so many stops it is looked whether the program has made code: every second or so.
+const OFTEN: u64 = 1 << 16;
+
 impl Breakpoints<'_> {
     /// Runs the program to its end and gives each stop to `visit`, with the number of
     /// the thread: 0 is the first, others come as they are started.
@@ -145,7 +148,7 @@ impl Breakpoints<'_> {
                     };
                     stops += 1;
                     // Some give back what they made before they end.
-                    if stops.is_power_of_two() {
+                    if stops.is_power_of_two() || stops.is_multiple_of(OFTEN) {
                         untraced.note_code(tracee, pid);
                     }
                     if called.may_begin(pid, number)
