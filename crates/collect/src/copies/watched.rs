@@ -18,14 +18,16 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, PipeReader, PipeWriter, Read as _, Write as _, pipe};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use backtrail_machine::tracee::inputs::{self, Ended, How, Recorded};
+use nix::errno::Errno;
 use nix::libc;
 use nix::mount::{MsFlags, mount};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -139,14 +141,15 @@ pub(super) fn run(spec: &Spec, watched: &Watched) -> Result<(), String> {
     }
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
     // Its other end is open as long as this process lives.
-    let (alive, _ours) = pipe().map_err(|error| format!("pipe: {error}"))?;
+    let (alive, ours) = pipe().map_err(|error| format!("pipe: {error}"))?;
     match forked()? {
         Some(first) => {
             let_go_of_streams()?;
             wait_for(first);
+            drop(ours);
         }
         None => {
-            drop(_ours);
+            drop(ours);
             let result = take_the_dead(spec, watched, &before, &alive);
             result.unwrap_or_else(|why| failed(&why));
             std::process::exit(0);
@@ -165,7 +168,7 @@ fn forked() -> Result<Option<Pid>, String> {
 }
 
 fn wait_for(process: Pid) {
-    while let Err(nix::errno::Errno::EINTR) = waitpid(process, None) {}
+    while let Err(Errno::EINTR) = waitpid(process, None) {}
 }
 
 /// Standard input, output and error are the program's alone.
@@ -210,7 +213,7 @@ fn take_the_dead(
                     {
                         return Ok(());
                     }
-                    Err(nix::errno::Errno::ECHILD) => return Ok(()),
+                    Err(Errno::ECHILD) => return Ok(()),
                     _ => {}
                 }
             }
