@@ -193,9 +193,8 @@ fn take_the_dead(
 ) -> Result<(), String> {
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
     // Whoever started us may have died meanwhile.
-    let mut closed =
-        [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(alive), nix::poll::PollFlags::POLLIN)];
-    if nix::poll::poll(&mut closed, nix::poll::PollTimeout::ZERO) != Ok(0) {
+    let mut closed = [PollFd::new(alive.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut closed, PollTimeout::ZERO) != Ok(0) {
         return Err("whoever started it is gone".to_owned());
     }
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
