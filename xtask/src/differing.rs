@@ -302,6 +302,7 @@ fn write_page(
 ) -> Result<()> {
     let mut asked = format!("cargo xtask fuzz differing --runs {runs}");
     let mut which = "Each kind".to_owned();
+    let times = if runs == 1 { "once".to_owned() } else { format!("{runs} times") };
     if chosen.len() < kinds {
         let names: Vec<&str> = chosen.iter().map(|it| it.as_str()).collect();
         let _ = write!(asked, " --only {}", names.join(","));
@@ -314,7 +315,7 @@ fn write_page(
          numbers, addresses, files, sockets, races of threads, and what is the same in all runs. \
          Five functions decide by it a thousand times, and no output tells. Each run says to the \
          test alone what it decided, so that it is known which results are of runs that were \
-         alike. {which} was run {runs} times in each way. This page was made by\n\n\
+         alike. {which} was run {times} in each way. This page was made by\n\n\
          ```\n{asked}\n```\n\n{table}\n\
          A result of runs that are not alike must not be called checked. Not checked, though \
          runs were alike: {}. Refused, though the five functions decided alike, because \
