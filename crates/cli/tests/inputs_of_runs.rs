@@ -191,7 +191,9 @@ fn the_program_is_not_broken() {
         int s; waitpid(p, &s, WUNTRACED); printf(\"%d\\n\", WIFSTOPPED(s) && WSTOPSIG(s) == SIGSTOP); \
         kill(p, SIGCONT); waitpid(p, &s, WCONTINUED); printf(\"%d\\n\", WIFCONTINUED(s)); \
         if (write(q[1], \"x\", 1) != 1) return 1; waitpid(p, &s, 0); printf(\"%d\\n\", WIFEXITED(s) && WEXITSTATUS(s) == 3); \
-        p = fork(); if (!p) pause(); kill(p, SIGTERM); waitpid(p, &s, 0); \
+        int r[2]; char c; if (pipe(r)) return 1; \
+        p = fork(); if (!p) { if (write(r[1], \"x\", 1) == 1) pause(); _exit(1); } \
+        if (read(r[0], &c, 1) != 1) return 1; kill(p, SIGTERM); waitpid(p, &s, 0); \
         printf(\"%d\\n\", WIFSIGNALED(s) && WTERMSIG(s) == SIGTERM); \
         p = vfork(); if (!p) { execl(\"/bin/false\", \"false\", (char *)0); _exit(9); } \
         waitpid(p, &s, 0); printf(\"%d\\n\", WEXITSTATUS(s)); \

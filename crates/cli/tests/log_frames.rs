@@ -166,7 +166,7 @@ fn what_was_unwound_through_called_nothing() {
         int main() { for (int i = 0; i < 3; i++) hold(1); rest(); return 0; }
     "#;
     let found = tree(&Program::cxx(source, &["-O0"]));
-    let wanted = ["1 main", "3   hold(int)", "3     fall(int)", "3       fall(int)", "1   rest()"];
+    let wanted = ["1 main", "3   hold", "3     fall", "3       fall", "1   rest"];
     assert_eq!(found, wanted);
 }
 

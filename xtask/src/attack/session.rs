@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
@@ -89,8 +90,12 @@ impl Session {
             return Ok(false);
         }
         let id = Pid::from_raw(self.id());
-        let sent = if to_group { killpg(id, signal) } else { kill(id, signal) };
-        sent.map(|()| true).context("cannot send a signal")
+        match if to_group { killpg(id, signal) } else { kill(id, signal) } {
+            Ok(()) => Ok(true),
+            // A group that has ended, or one that is not there yet.
+            Err(Errno::ESRCH) => Ok(false),
+            Err(error) => Err(error).context("cannot send a signal"),
+        }
     }
 
     /// The processes that are left, once those are gone that somebody ended.

@@ -203,14 +203,16 @@ impl Trial<'_> {
     /// with how it ended if that is known.
     fn note(&self, found: &mut Found, way: &str, wrong: Option<(Option<ExitStatus>, String)>) {
         let row = self.row;
-        let named = NAMED.iter().find(|it| (it.row, it.way) == (row.name, way));
-        let is_named =
-            |named: &Named, status: Option<ExitStatus>| status.is_some_and(|it| named.ends.is(it));
+        let all = || NAMED.iter().filter(|it| (it.row, it.way) == (row.name, way));
+        let named = all().next();
+        let is_named = |status: Option<ExitStatus>| {
+            all().any(|named: &Named| status.is_some_and(|it| named.ends.is(it)))
+        };
         let what: String = match (wrong, named) {
             (None, None) => return found.count(row.name, AS_ALONE),
             (None, Some(named)) if named.by_chance => return found.count(row.name, AS_ALONE),
             (None, Some(_)) => "is as it is alone, although it is named".into(),
-            (Some((status, _)), Some(named)) if is_named(named, status) => {
+            (Some((status, _)), Some(_)) if is_named(status) => {
                 return found.count(row.name, AS_NAMED);
             }
             (Some((_, what)), _) => what,

@@ -79,7 +79,10 @@ fn wrong_usage_changes_nothing() {
     let folder = folder.path();
     let refuse = |words: &[&str], code| refused(folder, words, code, "tuned");
     let message = refuse(&["tuned", "--set", "parse_*=none", "--set", "nobody=cc"], 2);
-    assert!(message.contains("no function that can be switched is called nobody"), "{message}");
+    assert!(
+        message.contains("no function of tuned that can be switched is called nobody"),
+        "{message}"
+    );
     let message = refuse(&["tuned", "--set", "parse_*=bc"], 2);
     assert!(message.contains("carries bc: parse_words (cc, none, cc+pt)"), "{message}");
     refuse(&["tuned", "-o", "copy"], 2);

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_block_begins_once_and_waits_until_it_is_taken() {
-        let spans = Spans::new(&[10..20]);
+        let spans = Spans::new(std::slice::from_ref(&(10..20)));
         let mut found = Instructions::new(&spans);
         assert!(found.lead(12) && !found.lead(12) && !found.lead(20));
         assert!(found.is_leader(12) && found.is_waiting(12) && !found.contains(12));

@@ -204,7 +204,10 @@ pub const NAMED: &[Named] = &[
     named("records-cut", "log", Ends::By(7), CUT),
     named("records-cut", "profile", Ends::By(7), CUT),
     named("records-cut", "profiled", Ends::By(7), CUT),
+    // Whichever is met first: the cut part, or that nothing is left.
     named("records-cut", "traced", Ends::By(7), CUT),
+    named("records-cut", "traced", Ends::With(3), CUT),
+    named("records-cut", "traced by log", Ends::By(7), CUT),
     named("records-cut", "traced by log", Ends::With(3), CUT),
     named("seccomp-long", "log", Ends::By(31), FILTERED),
     named("seccomp-long", "traced", Ends::By(31), FILTERED),
