@@ -24,9 +24,9 @@ use crate::{command, setup, workspace};
 const RELEASE: &str = "bookworm";
 /// What the README asks for besides a Rust toolchain, and what a clone needs.
 const INCLUDED: &str = "build-essential,ca-certificates,git";
-/// Where things are in it.
+/// Where things are in it: where others than root may look, too, as whom tests run some.
 const TOOLCHAIN: &str = "/opt/rust";
-const CHECKOUT: &str = "/root/backtrail";
+const CHECKOUT: &str = "/srv/backtrail";
 
 /// What `fresh` takes.
 #[derive(Debug, Args)]
@@ -154,12 +154,15 @@ fn inside(machine: &Path, which: Which) -> Result<Command> {
     let sysroot = command::output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let place = |name: &str| -> PathBuf { machine.join(name.trim_start_matches('/')) };
     fs::create_dir_all(place(TOOLCHAIN)).context("cannot make a folder for the toolchain")?;
-    // `$0` is the machine and `$1` the toolchain. Links of /dev stay as they are.
+    // `$0` is the machine and `$1` the toolchain. Links of /dev stay as they are. Its root
+    // is the root of its mounts, as on every machine: in a mere `chroot` nothing could be
+    // mounted for one process alone.
     let script = format!(
-        "mount --rbind /dev \"$0/dev\" && mount --rbind /sys \"$0/sys\" && \
+        "mount --bind \"$0\" \"$0\" && mount --rbind /dev \"$0/dev\" && mount --rbind /sys \"$0/sys\" && \
          mount -t proc proc \"$0/proc\" && \
          mount --bind \"$1\" \"$0{TOOLCHAIN}\" && mount -o remount,bind,ro \"$0{TOOLCHAIN}\" && \
-         exec chroot \"$0\" /usr/bin/env --ignore-environment HOME=/root \
+         cd \"$0\" && pivot_root . mnt && cd / && umount --lazy /mnt && \
+         exec /usr/bin/env --ignore-environment HOME=/root \
          PATH={TOOLCHAIN}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
          sh -c 'cd {CHECKOUT} && exec cargo xtask {}'",
         which.name()

@@ -72,6 +72,8 @@ pub const PACKAGES: &[Package] = &[
         "libc6-dbg",
         "names what is in the C library, to compare its code with rows",
     ),
+    package(Need::Test, "zstd", "compresses logs, with which traces are compared"),
+    package(Need::Test, "zlib1g-dev", "a library without IR that tests link; git is built with it"),
     package(Need::Test, "lcov", "genhtml renders exported line counts"),
     package(Need::Test, "graphviz", "dot draws exported graphs"),
     package(Need::Test, "golang-go", "`go tool pprof` reads exported profiles"),
@@ -86,7 +88,6 @@ pub const PACKAGES: &[Package] = &[
     package(Need::Corpus, "bison", "flex's tests have grammars"),
     package(Need::Corpus, "m4", "flex runs it"),
     package(Need::Corpus, "gettext", "autotools packages look for it"),
-    package(Need::Corpus, "zlib1g-dev", "git is built with it"),
     package(Need::Corpus, "python3", "ninja's tests use it"),
     package(Need::Corpus, "perl", "the tests of sed and grep use it"),
 ];

@@ -184,7 +184,8 @@ fn the_keyboard_is_the_programs() {
     let place = Place::with_waits();
     for words in [ONE_RUN[0], ONE_RUN[3]] {
         place.begin();
-        let line = format!("{BACKTRAIL} {} -o out ./waits -- handle", words.join(" "));
+        // In the shell's place: one that waits (dash) gets the signal, too, and ends by it.
+        let line = format!("exec {BACKTRAIL} {} -o out ./waits -- handle", words.join(" "));
         let mut command = place.command("env");
         // Whoever runs this may ignore it, as shells do for what runs in the background.
         command.args(["--default-signal=INT", "script", "-q", "-e", "-c", &line, "/dev/null"]);
