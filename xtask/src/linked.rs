@@ -29,6 +29,7 @@ pub mod verdict;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -84,6 +85,9 @@ pub struct Options {
     /// Try to leave out features of programs in which something is wrong
     #[arg(long)]
     shrink: bool,
+    /// How many parts at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
 }
 
 /// The tool, and where programs are made.
@@ -144,19 +148,32 @@ pub fn run(options: &Options) -> Result<()> {
         ensure!(wrong == 0, "{wrong} things are wrong");
         return Ok(());
     }
-    for part in &parts {
+    let is_missing = |part: &&Part| {
         let title = part.title();
         let is_kept = driver.kept.get::<Vec<Found>>(&title).is_some();
-        if !options.choice.wants(&title) || (is_kept && !options.choice.again) {
-            continue;
+        options.choice.wants(&title) && (!is_kept || options.choice.again)
+    };
+    let next = Mutex::new(parts.iter().filter(is_missing).collect::<Vec<_>>().into_iter());
+    let job = || -> Result<()> {
+        loop {
+            let taken = next.lock().expect("no thread panics with it").next();
+            let Some(part) = taken else { return Ok(()) };
+            let title = part.title();
+            terminal::heading(&title);
+            // Others go on when one fails: the page says what is missing.
+            match driver.make(part) {
+                Ok(found) => driver.kept.put(&title, &found)?,
+                Err(error) => terminal::error(&error),
+            }
         }
-        terminal::heading(&title);
-        // Others go on when one fails: the page says what is missing.
-        match driver.make(part) {
-            Ok(found) => driver.kept.put(&title, &found)?,
-            Err(error) => terminal::error(&error),
+    };
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(job)).collect();
+        for job in jobs {
+            job.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
         }
-    }
+        Ok::<(), anyhow::Error>(())
+    })?;
     driver.write_page(options, &parts)
 }
 
