@@ -244,8 +244,15 @@ pub fn current(carried: &Carried) -> (Surroundings, Vec<Change>) {
 /// loader is told to load before.
 pub fn of_run(carried: &Carried) -> (Surroundings, Vec<Change>) {
     let (mut surroundings, changes) = current(carried);
-    preloaded::add(&mut surroundings, carried);
+    if carried.kind != Kind::SharedLibrary {
+        load_first(&mut surroundings, &preloaded::of_run(carried));
+    }
     (surroundings, changes)
+}
+
+/// Adds libraries that are loaded before those that an executable asks for.
+pub fn load_first(surroundings: &mut Surroundings, libraries: &[PathBuf]) {
+    preloaded::add(surroundings, libraries);
 }
 
 fn add_libraries(

@@ -250,3 +250,63 @@ fn libraries_tell_what_can_have_run_of_them() {
     assert_eq!(told["active"]["functions"]["total"], 7);
     assert_eq!(code.iter().filter(|row| row["function"] == "hook").count(), 2);
 }
+
+/// What a link does not tell of: a library that the loader is told to load first, and one
+/// that this brings along, are called for others, and call what they find.
+#[test]
+fn what_was_loaded_first_is_called_for_others() {
+    const PROGRAM: &str = "\
+#include <stdlib.h>
+volatile int seen; int *volatile nothing;
+static int told(int x) { return seen += x; }
+int (*volatile hook)(int) = told;
+__attribute__((noinline)) static int never(int x) { return seen ^= x; }
+int main(int count) {
+    if (getenv(\"X\"))
+        return never(count);
+    return *(volatile int *)nothing;
+}
+";
+    const FIRST: &str = "int bring(int); char *getenv(const char *it) { bring(*it); return 0; }\n";
+    // The shell that starts the program has it loaded, too, and no hook.
+    const BROUGHT: &str = "\
+extern __attribute__((weak)) int (*hook)(int);
+int bring(int x) { return &hook ? hook(x) & 1 : 0; }
+";
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    const IDLE: &str = "int idle(int x) { return x + 1; }\n";
+    let sources = [("a.c", PROGRAM), ("first.c", FIRST), ("brought.c", BROUGHT), ("idle.c", IDLE)];
+    sources.iter().for_each(|(name, text)| fs::write(folder.join(name), text).unwrap());
+    run(folder, &["cc", "-O1", "-rdynamic", "a.c", "-o", "a"]);
+    run(folder, &["instrument", "--quiet", "--scheme", "pt", "-o", "a.traced", "a"]);
+    let shared = |words: &[&str]| {
+        let mut clang = Command::new("clang-19");
+        clang.args(["-O1", "-shared", "-fPIC"]).args(words).current_dir(folder);
+        assert!(clang.status().unwrap().success());
+    };
+    shared(&["brought.c", "-o", "libbrought.so"]);
+    shared(&["first.c", "-o", "first.so", "-L.", "-lbrought", "-Wl,-rpath,$ORIGIN"]);
+    let told = |core: &str| -> Value {
+        serde_json::from_str(&run(folder, &["autopsy", "--json", core])).unwrap()
+    };
+    shared(&["idle.c", "-o", "idle.so"]);
+    let die = |preloaded: Option<&str>, core: &str| {
+        let mut dying = Command::new("./a.traced");
+        dying.current_dir(folder).envs(preloaded.map(|it| ("LD_PRELOAD", folder.join(it))));
+        core_of(&dying, Path::new(core));
+    };
+    die(None, "alone");
+    assert_eq!(functions(&told("alone")), ["never", "told"]);
+    die(Some("idle.so"), "idle");
+    assert_eq!(functions(&told("idle")), ["never", "told"]);
+    // What calls anything may as well call `main`, which is exported.
+    die(Some("first.so"), "preloaded");
+    assert_eq!(functions(&told("preloaded")), [""; 0]);
+    // Of what is gone it is not known what it was called for.
+    fs::remove_file(folder.join("libbrought.so")).unwrap();
+    let told = told("preloaded");
+    assert_eq!(told["impossible"], Value::Null);
+    let said = "libbrought.so was loaded before the libraries of ";
+    assert!(told["remarks"].to_string().contains(said), "{}", told["remarks"]);
+}

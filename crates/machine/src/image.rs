@@ -240,6 +240,26 @@ impl Image {
         found.unwrap_or(false)
     }
 
+    /// The libraries it asks for.
+    pub(crate) fn needed(&self) -> Vec<String> {
+        self.dynamic_strings(elf::DT_NEEDED)
+    }
+
+    /// The name others ask for it by.
+    pub(crate) fn soname(&self) -> Option<String> {
+        self.dynamic_strings(elf::DT_SONAME).pop()
+    }
+
+    fn dynamic_strings(&self, tag: elf::DynamicTag) -> Vec<String> {
+        let found = self.with(|file| {
+            let table = file.elf_dynamic_table()?;
+            let entries = table.iter().filter(|entry| entry.tag == tag);
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Ok(entries.filter_map(|entry| table.string(entry).ok()).map(text).collect())
+        });
+        found.unwrap_or_default()
+    }
+
     /// `.eh_frame_hdr` and `.eh_frame` by the program headers, for a file
     /// without section headers.
     pub(crate) fn unwind_segment(&self) -> Option<(Section, Section)> {

@@ -1,17 +1,17 @@
 //! Where the files of a traced program are in its memory.
 //!
 //! Blocks have places, which are addresses of their files ([`crate::code`]); a
-//! program that runs has others. Libraries are found by the list that the dynamic
-//! linker keeps for debuggers (`struct r_debug` of `<link.h>`), in its order, which is
-//! also the order in which names are looked up.
+//! program that runs has others. Libraries are found by the dynamic linker's own list
+//! ([`crate::link_map`]).
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use super::Tracee;
 use crate::Error;
 use crate::code::Code;
+use crate::link_map::{Headers, links};
 
 /// Where a file is.
 #[derive(Debug, Clone, Copy)]
@@ -95,82 +95,25 @@ impl Tracee {
     /// The libraries that are loaded, in the order in which names are looked up,
     /// without the dynamic linker and what has no file.
     pub fn libraries(&self) -> Result<Vec<LoadedLibrary>, Error> {
-        /// More than there are.
-        const MOST: usize = 4096;
-        let Some(mut link) = self.link_map()? else { return Ok(Vec::new()) };
+        let (Some(address), Some(count)) = (self.auxiliary(AT_PHDR), self.auxiliary(AT_PHNUM))
+        else {
+            return Ok(Vec::new());
+        };
         let linker = self.auxiliary(AT_BASE).unwrap_or(0);
+        let headers = Headers { address, count, bias: self.bias };
+        let links = links(&headers, |at, bytes| self.read(at, bytes))?;
         let mut found = Vec::new();
-        for number in 0..MOST {
-            if link == 0 {
-                break;
-            }
-            let [bias, name, _, next] = self.words(link)?;
-            link = next;
-            // The first is the executable.
-            let path = PathBuf::from(OsString::from_vec(self.text(name)?));
-            let has_file = path.as_os_str().as_bytes().contains(&b'/');
-            if number == 0 || bias == linker || !has_file {
+        // The first is the executable.
+        for link in links.into_iter().skip(1) {
+            if link.bias == linker || !link.name.contains(&b'/') {
                 continue;
             }
+            let path = PathBuf::from(OsString::from_vec(link.name));
             let path = std::path::absolute(&path)
                 .map_err(|error| self.wrong(format!("{}: {error}", path.display())))?;
-            found.push(LoadedLibrary { path, bias });
+            found.push(LoadedLibrary { path, bias: link.bias });
         }
         Ok(found)
-    }
-
-    /// The first of the dynamic linker's list, if there is one.
-    fn link_map(&self) -> Result<Option<u64>, Error> {
-        const PT_DYNAMIC: u64 = 2;
-        const DT_DEBUG: u64 = 21;
-        let (Some(headers), Some(count)) = (self.auxiliary(AT_PHDR), self.auxiliary(AT_PHNUM))
-        else {
-            return Ok(None);
-        };
-        for number in 0..count.min(64) {
-            // Kind and flags, offset, address.
-            let [kind, _, address, _] = self.words(headers + 56 * number)?;
-            if kind & 0xffff_ffff != PT_DYNAMIC {
-                continue;
-            }
-            let table = address.wrapping_add(self.bias);
-            for entry in 0..1024 {
-                let [tag, value] = self.words(table + 16 * entry)?;
-                match tag {
-                    0 => break,
-                    DT_DEBUG if value != 0 => {
-                        let [_, first] = self.words(value)?;
-                        return Ok(Some(first));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    fn words<const N: usize>(&self, address: u64) -> Result<[u64; N], Error> {
-        let mut bytes = vec![0; 8 * N];
-        self.read(address, &mut bytes)?;
-        let mut words = [0; N];
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = u64::from_le_bytes(bytes.try_into().unwrap_or([0; 8]));
-        }
-        Ok(words)
-    }
-
-    /// Bytes up to one that is 0.
-    fn text(&self, address: u64) -> Result<Vec<u8>, Error> {
-        let mut text = Vec::new();
-        while text.len() < 4096 {
-            let mut byte = [0];
-            self.read(address + text.len() as u64, &mut byte)?;
-            if byte == [0] {
-                break;
-            }
-            text.push(byte[0]);
-        }
-        Ok(text)
     }
 
     /// A value of the auxiliary vector (`getauxval(3)`).

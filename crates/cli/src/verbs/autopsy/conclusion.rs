@@ -1,13 +1,18 @@
 //! What can have run of a program, and where that is in its sources.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
+use backtrail_build::surroundings::load_first;
 use backtrail_crash::Frames;
 use backtrail_crash::active::{Active, Code, Size};
 use backtrail_crash::evidence::{Evidence, StackFrame};
 use backtrail_graph::Index as _;
-use backtrail_ir::program::Program;
+use backtrail_ir::program::{Program, Surroundings};
 use backtrail_ir::{Block, Func, Unit};
+use backtrail_machine::image::Image;
+use backtrail_machine::modules::Module;
 use backtrail_machine::process::Process;
 use backtrail_report::autopsy::{Conclusion, Counted, FunctionCode, LineState, SourceFile};
 
@@ -45,18 +50,29 @@ impl Concluded {
     pub fn new(process: &Process, records: &mut Records<'_>, walks: &[Walk<'_>]) -> Option<Self> {
         let main = process.main()?;
         records.table(&main.path)?.models()?;
-        let mut codes = Vec::new();
+        let (mut codes, mut unread) = (Vec::new(), Vec::new());
         for module in &process.modules.list {
             let Some(frames) = records.table(&module.path) else { continue };
             // A library of which a unit is missing is unseen.
             let Some(models) = frames.models() else { continue };
             let ids: Vec<[u8; 16]> = models.iter().map(|(id, _)| *id).collect();
-            let surroundings = frames.surroundings();
+            let surroundings = match of_process(process, module, frames.surroundings()) {
+                Ok(surroundings) => surroundings,
+                Err(first) => {
+                    unread.push(format!(
+                        "{} was loaded before the libraries of {} and cannot be read: what can \
+                         have run of it is not told",
+                        first.path, module.path
+                    ));
+                    continue;
+                }
+            };
             let units = models.iter().map(|(_, unit)| *unit).collect();
-            let program = Program::linked([(units, surroundings)]);
+            let program = Program::linked([(units, &*surroundings)]);
             let code = Code::new(&program, &ids, &surroundings.loaded.preemptible);
             codes.push((module, code, ids));
         }
+        records.remarks.append(&mut unread);
         // A handler that leaves for a landing leaves whatever is on the stack.
         if codes.iter().any(|(_, code, _)| code.may_end_anywhere()) {
             codes.iter_mut().for_each(|(_, code, _)| code.set_may_end_anywhere());
@@ -158,6 +174,31 @@ impl Concluded {
         }
         found
     }
+}
+
+/// What surrounds the units of a module of a process: what it was linked with, and around
+/// an executable what was loaded before that. What may replace the functions of a library
+/// is not known anyway.
+///
+/// # Errors
+///
+/// What was loaded, and is not there any more.
+fn of_process<'a, 'p>(
+    process: &'p Process,
+    module: &Module,
+    linked: &'a Surroundings,
+) -> Result<Cow<'a, Surroundings>, &'p Module> {
+    let is_main = process.main().is_some_and(|main| std::ptr::eq(main, module));
+    let first = if is_main { process.loaded_first() } else { Vec::new() };
+    if first.is_empty() {
+        return Ok(Cow::Borrowed(linked));
+    }
+    let file = |it: &'p Module| it.image.as_ref().and_then(Image::path).ok_or(it);
+    let files = first.into_iter().map(|it| file(it).map(Path::to_owned));
+    let files = files.collect::<Result<Vec<PathBuf>, _>>()?;
+    let mut surroundings = linked.clone();
+    load_first(&mut surroundings, &files);
+    Ok(Cow::Owned(surroundings))
 }
 
 /// The lines that an activation never came to.
