@@ -281,6 +281,12 @@ pub struct Function {
     pub starts_threads: bool,
     /// Whether it may end another thread, anywhere in it.
     pub cancels: bool,
+    /// Whether the thread goes on with the frames of another stack.
+    pub switches_stacks: bool,
+    /// Whether what it begins shares memory and is no thread of the C library.
+    pub shares_memory: bool,
+    /// Whether a thread may be cancelled at any instruction behind it.
+    pub allows_cancelling: bool,
     /// Whether it may send a signal to the process.
     pub signals: bool,
     /// Whether it finds functions by names that are known only when the program runs.
@@ -325,6 +331,9 @@ impl Function {
             spawns: false,
             starts_threads: false,
             cancels: false,
+            switches_stacks: false,
+            shares_memory: false,
+            allows_cancelling: false,
             signals: false,
             looks_up: false,
             loads: false,

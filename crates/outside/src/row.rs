@@ -80,9 +80,10 @@ impl Row {
 /// The traits that a word says are not as of a plain function, in order.
 #[cfg(test)]
 #[rustfmt::skip]
-const TRAITS: [&str; 16] = [
+const TRAITS: [&str; 19] = [
     "noreturn", "ends", "leaves", "twice", "forks", "vforks", "execs", "spawns", "threads",
-    "cancels", "signals", "looks-up", "loads", "anything", "implied", "inserted",
+    "cancels", "stacks", "shares", "asynchronous", "signals", "looks-up", "loads", "anything",
+    "implied", "inserted",
 ];
 
 /// The trait that a word is of.
@@ -98,6 +99,9 @@ fn trait_of<'a>(function: &'a mut Function, word: &str) -> Option<&'a mut bool> 
         "spawns" => &mut function.spawns,
         "threads" => &mut function.starts_threads,
         "cancels" => &mut function.cancels,
+        "stacks" => &mut function.switches_stacks,
+        "shares" => &mut function.shares_memory,
+        "asynchronous" => &mut function.allows_cancelling,
         "signals" => &mut function.signals,
         "looks-up" => &mut function.looks_up,
         "loads" => &mut function.loads,

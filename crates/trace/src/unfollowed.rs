@@ -53,12 +53,14 @@ impl Why {
     /// What a call of the function outside of this name means to probes, and to
     /// breakpoints that the tracer takes.
     pub fn of(callee: &str) -> Option<Self> {
-        match callee {
-            "swapcontext" | "setcontext" => Some(Self::Stacks),
-            "clone" | "__clone" | "clone3" => Some(Self::Memory),
-            "pthread_setcanceltype" => Some(Self::Cancelled),
-            _ => outside::of(callee).filter(|row| row.execs && row.ends).map(|_| Self::Replaced),
-        }
+        let row = outside::of(callee)?;
+        let all = [
+            (row.switches_stacks, Self::Stacks),
+            (row.shares_memory, Self::Memory),
+            (row.allows_cancelling, Self::Cancelled),
+            (row.execs && row.ends, Self::Replaced),
+        ];
+        all.into_iter().find_map(|(is_it, why)| is_it.then_some(why))
     }
 
     /// The same to a handler within the program, which does not see signals.
