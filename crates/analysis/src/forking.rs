@@ -145,6 +145,7 @@ fn pointers_fork(program: &Program<'_>, targets: &CallTargets<'_, '_>) -> bool {
 mod tests {
     use backtrail_graph::Index;
     use backtrail_ir::{Unit, text};
+    use backtrail_testkit::joined;
 
     use super::*;
 
@@ -169,7 +170,7 @@ mod tests {
     }
 
     fn under_way(unit: &Unit, ran: &[bool; 4]) -> Vec<bool> {
-        let program = Program::of_units([unit]);
+        let program = joined([unit]);
         let targets = CallTargets::new(&program);
         let externals = Externals::new(&program, &targets);
         let ran = |body: Body| ran[body.position()];

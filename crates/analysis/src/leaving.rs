@@ -126,6 +126,8 @@ impl Module<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use backtrail_testkit::joined;
+
     use super::*;
 
     /// Functions that each make one call, and `main` that calls them all.
@@ -161,7 +163,7 @@ mod tests {
     /// The calls of `main` that may leave; none if anything may.
     fn leaving(unit: &Unit, preemptible: &[&str]) -> Option<Vec<usize>> {
         let preemptible = preemptible.iter().map(|name| (*name).to_owned()).collect();
-        let calls = LeavingCalls::new(&Program::of_units([unit]), &preemptible);
+        let calls = LeavingCalls::new(&joined([unit]), &preemptible);
         match calls.of(0, Func::new(0)) {
             Leaving::Everywhere => None,
             Leaving::Calls(calls) => Some(calls.iter().map(|it| it.position()).collect()),
@@ -183,10 +185,10 @@ mod tests {
     fn some_things_happen_anywhere() {
         assert_eq!(leaving(&unit("pthread_cancel"), &[]), None);
         let both = [unit("siglongjmp"), unit("sigaction")];
-        let of_both = LeavingCalls::new(&Program::of_units(&both), &BTreeSet::new());
+        let of_both = LeavingCalls::new(&joined(&both), &BTreeSet::new());
         assert!(matches!(of_both.of(1, Func::new(1)), Leaving::Everywhere));
         let both = [unit("fork"), unit("pthread_create")];
-        let of_both = LeavingCalls::new(&Program::of_units(&both), &BTreeSet::new());
+        let of_both = LeavingCalls::new(&joined(&both), &BTreeSet::new());
         assert!(matches!(of_both.of(0, Func::new(1)), Leaving::Everywhere));
     }
 }

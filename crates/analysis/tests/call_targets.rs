@@ -5,6 +5,7 @@ use backtrail_graph::Index;
 use backtrail_ir::program::{Input, Link, NativeObject, Program};
 use backtrail_ir::{Op, Sym, Unit};
 use backtrail_outside::Class;
+use backtrail_testkit::joined;
 
 fn unit(text: &str) -> Unit {
     backtrail_ir::text::parse(text).expect("the text of a unit")
@@ -19,7 +20,7 @@ fn name<'u>(targets: &CallTargets<'_, 'u>, program: &Program<'u>, body: Body) ->
 #[test]
 fn direct_indirect_and_unseen_calls_are_told_apart() {
     let (one, two) = (unit(include_str!("one.unit")), unit(include_str!("two.unit")));
-    let program = Program::of_units([&one, &two]);
+    let program = joined([&one, &two]);
     let targets = CallTargets::new(&program);
     let taken: Vec<&str> =
         targets.taken().iter().map(|&body| name(&targets, &program, body)).collect();
@@ -84,7 +85,7 @@ fn functions_that_hide_what_they_do_are_as_of_another_object() {
         function f0 s0 parameters 0 { b0: i0 = call s1 () i1 return (0) }
         "#,
     );
-    let program = Program::of_units([&unit, &other]);
+    let program = joined([&unit, &other]);
     let targets = CallTargets::new(&program);
     let bodies: Vec<&str> =
         targets.bodies().indices().map(|it| name(&targets, &program, it)).collect();

@@ -184,6 +184,8 @@ pub(crate) fn left_out(unit: &Unit, function: Func) -> Option<LeftOut> {
 
 #[cfg(test)]
 mod tests {
+    use backtrail_testkit::joined;
+
     use super::*;
 
     /// The probes of each function, by name, and how many bytes of coverage there are.
@@ -201,7 +203,7 @@ mod tests {
             "#;
         let unit = backtrail_ir::text::parse(text).unwrap();
         let scheme = Scheme::parse(scheme, 3, &[]).unwrap();
-        let (program, none) = (Program::of_units([&unit]), BTreeSet::new());
+        let (program, none) = (joined([&unit]), BTreeSet::new());
         let demangle = |name: &str| name.to_owned();
         let planning = Planning::new(&scheme, &program, &[[7; 16]], &none, &demangle);
         let (plan, _) = planning.plan([7; 16], &unit, 0);

@@ -258,12 +258,6 @@ impl<'u> Program<'u> {
         resolve::program(modules.into_iter().map(link).collect())
     }
 
-    /// Joins units, in link order, of a link of which no more is known: for tests.
-    pub fn of_units(units: impl IntoIterator<Item = &'u Unit>) -> Self {
-        let inputs = units.into_iter().map(Input::Unit).collect();
-        Self::new(Link { inputs, ..Link::default() })
-    }
-
     /// All inputs, in link order.
     pub fn inputs(&self) -> &IndexMap<Object, Input<'u>> {
         &self.inputs

@@ -8,7 +8,7 @@ use backtrail_ir::program::{
     Strength, Surroundings, Wrapping,
 };
 use backtrail_ir::{Index, Unit, text};
-use backtrail_testkit::{random_link, slow_link};
+use backtrail_testkit::{joined, random_link, slow_link};
 use proptest::prelude::*;
 
 /// A unit with these COMDAT groups and symbols, in the words of the text form;
@@ -65,7 +65,7 @@ fn meanings(program: &Program<'_>) -> Vec<String> {
 
 #[track_caller]
 fn check(units: &[Unit], expected: &[&str]) {
-    let program = Program::of_units(units);
+    let program = joined(units);
     assert_eq!(meanings(&program), expected);
     assert_eq!(program.duplicates(), []);
 }
@@ -80,7 +80,7 @@ fn strong_beats_common_beats_weak() {
     for units in
         [[user.clone(), weak.clone(), common.clone()], [user.clone(), common.clone(), weak.clone()]]
     {
-        let program = Program::of_units(&units);
+        let program = joined(&units);
         assert_eq!(meanings(&program)[0], "f=weak.f v=common.v");
     }
     check(
@@ -114,7 +114,7 @@ fn of_a_group_the_first_copy_is_kept_whole() {
             "f=one.f help=discarded own=two.own g=one.f h=discarded",
         ],
     );
-    let program = Program::of_units(&units);
+    let program = joined(&units);
     let fates = |position| {
         let object = Index::new(position);
         (0..3).map(|func| program.fate(object, Index::new(func))).collect::<Vec<_>>()
@@ -143,7 +143,7 @@ fn a_strong_symbol_overrides_a_kept_group_and_both_are_there() {
     let two = unit("two", &[], &["function \"f\" external"]);
     let units = [one, two];
     check(&units, &["f=two.f", "f=two.f"]);
-    let program = Program::of_units(&units);
+    let program = joined(&units);
     assert_eq!(program.fate(Index::new(0), Index::new(0)), Fate::Overridden);
     assert!(program.kept(Index::new(0), Index::new(0)));
 }
@@ -217,7 +217,7 @@ fn what_nothing_defines_is_elsewhere_or_null() {
         std::slice::from_ref(&one),
         &["strong=elsewhere weak=null data=null inline=elsewhere llvm.trap=elsewhere"],
     );
-    assert_eq!(Program::of_units([&one]).fate(Index::new(0), Index::new(0)), Fate::NoCode);
+    assert_eq!(joined([&one]).fate(Index::new(0), Index::new(0)), Fate::NoCode);
     let two = unit("two", &[], &["function \"inline\" external", "function \"weak\" weak"]);
     check(
         &[one, two],
@@ -231,7 +231,7 @@ fn what_nothing_defines_is_elsewhere_or_null() {
 #[test]
 fn two_strong_definitions_are_reported_and_the_first_counts() {
     let units = ["one", "two", "three"].map(|name| unit(name, &[], &["function \"f\" external"]));
-    let program = Program::of_units(&units);
+    let program = joined(&units);
     assert_eq!(meanings(&program), ["f=one.f"; 3]);
     let messages: Vec<String> = program.duplicates().iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -367,7 +367,7 @@ fn counts_add_up_what_is_in_the_program() {
             "function \"inline\" available_externally",
         ],
     );
-    let counts = Program::of_units([&demo, &other]).counts();
+    let counts = joined([&demo, &other]).counts();
     let mut expected = Counts {
         units: 2,
         functions: 3,

@@ -18,6 +18,7 @@ use backtrail_ir::program::{
 };
 use backtrail_ir::{Index, Linkage, Unit, encode, text};
 use backtrail_plan::worker::{DebugKept, Request, Response};
+use backtrail_testkit::joined;
 use fastrand::Rng;
 
 const LINKERS: [&str; 2] = ["bfd", "lld"];
@@ -453,19 +454,19 @@ fn duplicates_and_missing_definitions_fail_to_link() {
         let Built { units, linked, .. } = build(linker, &[main, ("a.c", f), ("b.c", f)], &[]);
         assert!(!linked.status.success());
         assert_eq!(
-            Program::of_units(&units).duplicates()[0].to_string(),
+            joined(&units).duplicates()[0].to_string(),
             "'f' is defined in 'a' and again in 'b'"
         );
         let Built { units, linked, .. } = build(linker, &[main], &[]);
         assert!(!linked.status.success());
-        let program = Program::of_units(&units);
+        let program = joined(&units);
         assert_eq!(resolution(&program, 0, "f"), Resolution::Elsewhere);
         // Alone in a group, a definition is no duplicate.
         let grouped = "$f = comdat any\ndefine i32 @f() comdat { ret i32 0 }";
         let Built { units, linked, .. } =
             build(linker, &[main, ("a.ll", grouped), ("b.ll", grouped)], &[]);
         assert!(linked.status.success(), "{linked:?}");
-        assert_eq!(Program::of_units(&units).duplicates(), []);
+        assert_eq!(joined(&units).duplicates(), []);
     }
 }
 
@@ -497,7 +498,7 @@ fn groups_take_their_internal_functions_along() {
         let symbols: Vec<&str> =
             symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
         let units = built.units;
-        let program = Program::of_units(&units);
+        let program = joined(&units);
         let mut names = Vec::new();
         for (object, unit) in program.units().skip(1) {
             for (func, function) in unit.functions.iter() {

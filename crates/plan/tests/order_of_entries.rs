@@ -3,8 +3,8 @@
 use backtrail_analysis::CallTargets;
 use backtrail_graph::Index as _;
 use backtrail_ir::Func;
-use backtrail_ir::program::Program;
 use backtrail_plan::order::{Turn, Turns};
+use backtrail_testkit::joined;
 
 #[test]
 fn those_that_one_function_calls_do_not_commute() {
@@ -35,7 +35,7 @@ fn those_that_one_function_calls_do_not_commute() {
         function f6 s6 parameters 0 { b0: i0 return (0) }
     "#;
     let unit = backtrail_ir::text::parse(text).unwrap();
-    let program = Program::of_units([&unit]);
+    let program = joined([&unit]);
     let turns = Turns::new(&program, &CallTargets::new(&program));
     let (object, _) = program.units().next().unwrap();
     let of = |number: usize| turns.of([7; 16], (object, Func::new(number)));

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cores;
+mod joined;
 pub mod random_frames;
 pub mod random_graph;
 pub mod random_link;
@@ -15,3 +16,5 @@ pub mod random_unit;
 pub mod sample_profile;
 pub mod slow_graph;
 pub mod slow_link;
+
+pub use joined::joined;

@@ -4,9 +4,8 @@ mod random_icfg;
 
 use backtrail_analysis::CallTargets;
 use backtrail_graph::Index;
-use backtrail_ir::program::Program;
 use backtrail_ir::{Func, Unit};
-use backtrail_testkit::random_unit;
+use backtrail_testkit::{joined, random_unit};
 use backtrail_trace::distribution::Costs;
 use backtrail_trace::icfg::from_program::{Begin, ProgramGraph};
 use backtrail_trace::icfg::{Node, Role, WayKind};
@@ -87,7 +86,7 @@ fn describe(graph: &ProgramGraph) -> Vec<String> {
 #[test]
 fn calls_split_blocks_where_they_matter() {
     let unit = backtrail_ir::text::parse(UNIT).unwrap();
-    let program = Program::of_units([&unit]);
+    let program = joined([&unit]);
     let graph = ProgramGraph::new(&program).unwrap();
     assert_eq!(
         describe(&graph),
@@ -134,7 +133,7 @@ fn executions_of_random_programs_are_rebuilt() {
     let (mut programs, mut rebuilt, mut nodes) = (0, 0u64, 0);
     for seed in 0..graph_count(300) {
         let Some(unit) = unit_with_main(seed) else { continue };
-        let program = Program::of_units([&unit]);
+        let program = joined([&unit]);
         // A resolver hides what it does.
         if CallTargets::new(&program).main().is_none() {
             continue;

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use backtrail_crash::active::Code;
 use backtrail_graph::{Index as _, IndexMap};
-use backtrail_ir::program::Program;
 use backtrail_ir::{
     Block, BlockData, CallData, Callee, Func, Function, Inst, InstData, Linkage, Op, Sym, Symbol,
     SymbolKind, Tail, Traits, Unit, Value, Visibility, verify,
 };
+use backtrail_testkit::joined;
 use fastrand::Rng;
 
 /// The id of the only unit.
@@ -80,7 +80,7 @@ impl RandomProgram {
     }
 
     pub fn code(&self) -> Code {
-        Code::new(&Program::of_units([&self.unit]), &[UNIT], &BTreeSet::new())
+        Code::new(&joined([&self.unit]), &[UNIT], &BTreeSet::new())
     }
 }
 
