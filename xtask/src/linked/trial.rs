@@ -346,7 +346,11 @@ impl Trial<'_> {
             }
         };
         let faulted = match original.status.and_then(|it| it.signal()) {
-            Some(FAULT) => log.steps().last().map(|it| &it.function[..]),
+            // Scenes that end the program do so in the thread of `main`.
+            Some(FAULT) => {
+                let of_main = log.threads.first().and_then(|it| it.steps.last());
+                of_main.map(|it| &it.function[..])
+            }
             _ => None,
         };
         if self.wants(PROFILE) {
