@@ -148,6 +148,23 @@ impl<'p, 'u> CallTargets<'p, 'u> {
         Some(&unit.symbols[unit.functions[function].symbol].name)
     }
 
+    /// All names under which what is linked with it finds a body: its linkage name, and
+    /// others ([`Program::names`]).
+    pub fn names(&self, body: Body) -> impl Iterator<Item = &'p str> + use<'p, 'u> {
+        let (object, function) = self.bodies[body];
+        self.program.names(object, function)
+    }
+
+    /// Whether a call of a body may mean another function of one of these names, which are
+    /// what other modules may define and be asked for first.
+    pub fn is_preemptible(&self, body: Body, preemptible: &BTreeSet<String>) -> bool {
+        let (object, function) = self.bodies[body];
+        let unit = self.program.unit(object).expect("bodies are of units");
+        let own = &unit.symbols[unit.functions[function].symbol];
+        let is_shared = |name: &str| name != own.name || own.linkage != Linkage::Internal;
+        self.names(body).any(|name| is_shared(name) && preemptible.contains(name))
+    }
+
     /// The body of a function, if its code is in the program.
     pub fn body(&self, object: Object, function: Func) -> Option<Body> {
         self.numbers.get(&(object, function)).copied()
@@ -245,8 +262,7 @@ impl<'p, 'u> CallTargets<'p, 'u> {
     /// the name of a library's function may be called by code that compilers make.
     pub fn entered_from_outside(&self) -> BTreeSet<Body> {
         let is_entered = |&body: &Body| {
-            self.by_name(body).is_any()
-                || self.name(body).is_some_and(|name| outside::of(name).is_some())
+            self.by_name(body).is_any() || self.names(body).any(|name| outside::of(name).is_some())
         };
         let mut found: BTreeSet<Body> = self.bodies.indices().filter(is_entered).collect();
         found.extend(self.taken());

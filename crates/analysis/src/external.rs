@@ -115,7 +115,7 @@ pub struct Externals<'p, 'u> {
     /// By kind of hook: what the program leaves.
     hooks: BTreeMap<Class, CalledBack>,
     /// What libraries call by name, with the names.
-    replaced: Vec<(Body, &'u str)>,
+    replaced: Vec<(Body, &'p str)>,
     anyone: Vec<Body>,
     /// What code does that a pointer leads to out of the units, if there is any.
     pointers: Option<External>,
@@ -177,19 +177,22 @@ impl<'p, 'u> Externals<'p, 'u> {
         };
         for body in targets.bodies().indices() {
             let by_name = targets.by_name(body);
-            let name = found.name(body);
             if by_name.library || found.is_found_later(body) {
-                found.replaced.push((body, name));
+                found.replaced.extend(targets.names(body).map(|name| (body, name)));
             }
             if by_name.library || by_name.object || found.is_found_later(body) {
                 found.anyone.push(body);
             }
-            if let Some(intrinsic) = INTRINSICS.into_iter().find(|it| *it == name) {
-                found.intrinsics.insert(intrinsic, body);
+            for name in targets.names(body) {
+                if let Some(intrinsic) = INTRINSICS.into_iter().find(|it| *it == name) {
+                    found.intrinsics.insert(intrinsic, body);
+                }
+                let row = outside::of(name).filter(|_| found.is_for_others(body, name));
+                found.implied.extend(row.is_some_and(|it| it.implied).then_some(body));
+                if row.is_some_and(|it| it.inserted) && found.inserted.last() != Some(&body) {
+                    found.inserted.push(body);
+                }
             }
-            let row = outside::of(name).filter(|_| found.is_for_others(body));
-            found.implied.extend(row.is_some_and(|it| it.implied).then_some(body));
-            found.inserted.extend(row.is_some_and(|it| it.inserted).then_some(body));
         }
         found.anyone.sort_unstable();
         found.anyone.dedup();
@@ -489,7 +492,7 @@ impl<'p, 'u> Externals<'p, 'u> {
             all.for_each(|&class| add(class, CalledBack::Anyone));
         }
         for body in self.targets.bodies().indices() {
-            if let Some(class) = outside::entered(self.name(body)) {
+            for class in self.targets.names(body).filter_map(outside::entered) {
                 add(class, CalledBack::These([body].into()));
             }
         }
@@ -600,14 +603,16 @@ impl<'p, 'u> Externals<'p, 'u> {
     /// hosts or unwinding, finds a function that it asks for by name: it asks for what
     /// libraries have, and nothing of it is known when the program is linked.
     fn is_found_later(&self, body: Body) -> bool {
-        self.targets.by_name(body).exported && outside::of(self.name(body)).is_some()
+        let mut names = self.targets.names(body);
+        self.targets.by_name(body).exported && names.any(|name| outside::of(name).is_some())
     }
 
-    /// Whether other objects can call a function by its name.
-    fn is_for_others(&self, body: Body) -> bool {
+    /// Whether other objects can call a function by one of its names.
+    fn is_for_others(&self, body: Body, name: &str) -> bool {
         let (object, function) = self.targets.bodies()[body];
         let unit = self.unit(object);
-        unit.symbols[unit.functions[function].symbol].linkage != Linkage::Internal
+        let own = &unit.symbols[unit.functions[function].symbol];
+        own.name != name || own.linkage != Linkage::Internal
     }
 
     fn is_elsewhere(&self, object: Object, symbol: Sym) -> bool {
@@ -619,12 +624,6 @@ impl<'p, 'u> Externals<'p, 'u> {
 
     fn unit(&self, object: Object) -> &'u Unit {
         self.program.unit(object).expect("bodies are of units")
-    }
-
-    fn name(&self, body: Body) -> &'u str {
-        let (object, function) = self.targets.bodies()[body];
-        let unit = self.unit(object);
-        &unit.symbols[unit.functions[function].symbol].name
     }
 }
 

@@ -100,7 +100,9 @@ impl Module<'_, '_> {
             let traits = traits_of(unit, call);
             let is_left = |body: &Body| leaves[body.position()];
             let seen = match target {
-                Target::Body(body) => is_left(&body) || self.is_preemptible(body),
+                Target::Body(body) => {
+                    is_left(&body) || self.targets.is_preemptible(body, self.preemptible)
+                }
                 Target::Taken { arguments } => {
                     self.targets.taken_with(arguments).any(|it| is_left(&it))
                 }
@@ -117,10 +119,6 @@ impl Module<'_, '_> {
             })
         };
         insts.filter(may_leave).map(|(inst, _)| inst)
-    }
-
-    fn is_preemptible(&self, body: Body) -> bool {
-        self.targets.name(body).is_some_and(|name| self.preemptible.contains(name))
     }
 }
 

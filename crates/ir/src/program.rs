@@ -56,7 +56,7 @@ mod resolve;
 mod surroundings;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
 use backtrail_graph::{IndexMap, define_index};
@@ -232,6 +232,8 @@ pub struct Program<'u> {
     /// By module: the names given with `--wrap`.
     wrapped: Vec<HashSet<String>>,
     by_name: IndexMap<Object, IndexMap<Func, ByName>>,
+    /// The names besides its own under which what is linked with it finds a function.
+    other_names: BTreeMap<(Object, Func), BTreeSet<String>>,
     has_unknown: bool,
     /// By object and symbol; empty for native objects.
     resolutions: IndexMap<Object, IndexMap<Sym, Resolution>>,
@@ -283,6 +285,16 @@ impl<'u> Program<'u> {
     /// Which code that is not of the units refers to `function` of the unit `object`.
     pub fn by_name(&self, object: Object, function: Func) -> ByName {
         self.by_name[object][function]
+    }
+
+    /// The names under which what is linked with it finds `function` of the unit `object`:
+    /// its own, those that are aliases of it or assigned to it, and what `--wrap` has
+    /// go to it.
+    pub fn names(&self, object: Object, function: Func) -> impl Iterator<Item = &str> {
+        let unit = self.unit(object).expect("functions are of units");
+        let own = &*unit.symbols[unit.functions[function].symbol].name;
+        let others = self.other_names.get(&(object, function)).into_iter().flatten();
+        std::iter::once(own).chain(others.map(|it| &**it))
     }
 
     /// The unit that `object` is, if it is one.

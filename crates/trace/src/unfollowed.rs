@@ -126,8 +126,10 @@ fn inserted(program: &Program<'_>) -> Vec<Unfollowed> {
     for (object, unit) in program.units() {
         for (func, function) in unit.functions.iter() {
             let symbol = &unit.symbols[function.symbol];
-            let row = outside::of(&symbol.name).filter(|_| symbol.linkage != Linkage::Internal);
-            if row.is_some_and(|row| row.inserted && row.returns) {
+            let mut names = program.names(object, func);
+            let is_inserted =
+                |name: &str| outside::of(name).is_some_and(|it| it.inserted && it.returns);
+            if symbol.linkage != Linkage::Internal && names.any(is_inserted) {
                 found.push(Unfollowed {
                     function: (object, func),
                     block: function.entry(),

@@ -104,6 +104,47 @@ int main(void) {
     }
 }
 
+const ALLOCATES: &str = r#"
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+static char pool[1 << 20];
+static size_t used;
+static int large;
+void *take(size_t n) { void *p = pool + used; if (n > 100) large++; used += (n + 31) & ~(size_t)15; return p; }
+void give(void *p) { if (p) large += 2; }
+void *take_zeroed(size_t n, size_t m) { return take(n * m); }
+void *take_more(void *p, size_t n) { void *q = take(n); if (p) memcpy(q, p, n < 64 ? n : 64); return q; }
+void *malloc(size_t) __attribute__((alias("take")));
+void *calloc(size_t, size_t) __attribute__((alias("take_zeroed")));
+void *realloc(void *, size_t) __attribute__((alias("take_more")));
+void free(void *) __attribute__((alias("give")));
+int main(void) { char *s = strdup("one"); puts(s); s = strdup("two"); return s[0] & 1; }
+"#;
+
+/// What a static C library allocates before `main` has sizes that depend on where the
+/// executable is: how many of these there are does not.
+const WRAPS_MALLOC: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+void *__real_malloc(size_t n);
+static int fours;
+void *__wrap_malloc(size_t n) { if (n == 4) fours++; return __real_malloc(n); }
+int main(void) { for (int i = 0; i < 4; i++) if (i & 1) puts(strdup("one")); return 0; }
+"#;
+
+/// Libraries call a function by names that are not its own: aliases of it, and what
+/// `--wrap` has go to it in what is linked in.
+#[test]
+fn functions_have_other_names() {
+    for words in [&["-fno-builtin"][..], &["-fno-builtin", "-static"]] {
+        equal_if_linked(&[("program.c", ALLOCATES)], words);
+        let wrap = [words, &["-Wl,--wrap=malloc"]].concat();
+        equal_if_linked(&[("program.c", WRAPS_MALLOC)], &wrap);
+    }
+}
+
 #[test]
 fn names_that_the_linker_is_told_mean_what_it_says() {
     let told = r#"

@@ -10,7 +10,7 @@ use backtrail_analysis::calls::{call_before_shared_return, is_in_tail_position, 
 use backtrail_analysis::{Body, CallTargets, CalledBack, External, Externals, Target};
 use backtrail_graph::{Digraph, IndexMap};
 use backtrail_ir::program::{Object, Program};
-use backtrail_ir::{Block, CallData, Callee, Function, Inst, Linkage, Op, Traits, Unit};
+use backtrail_ir::{Block, CallData, Callee, Function, Inst, Op, Traits, Unit};
 use backtrail_outside::{Class, Member as _};
 
 use crate::evidence::FunctionId;
@@ -290,11 +290,7 @@ impl<'u> Maker<'_, 'u> {
         let (callees, unseen): (Arc<[Body]>, _) = match target {
             Target::Inline => (Arc::new([]), Some(external()?)),
             Target::Body(body) => {
-                let (object, func) = self.targets.bodies()[body];
-                let unit = self.unit(object);
-                let symbol = &unit.symbols[unit.functions[func].symbol];
-                let overridden =
-                    symbol.linkage != Linkage::Internal && self.preemptible.contains(&symbol.name);
+                let overridden = self.targets.is_preemptible(body, self.preemptible);
                 (Arc::new([body]), overridden.then(|| External::unknown(traits)))
             }
             Target::Taken { arguments } => (self.class(arguments), Some(External::unknown(traits))),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use backtrail_graph::IndexMap;
 
@@ -70,9 +70,20 @@ pub(super) fn program(links: Vec<(Link<'_>, Loaded)>) -> Program<'_> {
         })
         .collect();
     let by_name = resolver.by_name(&modules);
+    let other_names = resolver.other_names(&modules);
     let has_unknown = scopes.iter().any(|scope| scope.loaded.has_unknown);
     let wrapped = rules.into_iter().map(|(wrapped, ..)| wrapped).collect();
-    Program { resolutions, fates, duplicates, by_name, has_unknown, modules, wrapped, inputs }
+    Program {
+        resolutions,
+        fates,
+        duplicates,
+        by_name,
+        other_names,
+        has_unknown,
+        modules,
+        wrapped,
+        inputs,
+    }
 }
 
 /// What names mean within a module, and to the others.
@@ -390,6 +401,35 @@ impl Resolver<'_> {
             }
         }
         all
+    }
+
+    /// The names besides its own under which what is linked with it finds a function.
+    fn other_names(
+        &self,
+        modules: &IndexMap<Object, u32>,
+    ) -> BTreeMap<(Object, Func), BTreeSet<String>> {
+        let mut found: BTreeMap<(Object, Func), BTreeSet<String>> = BTreeMap::new();
+        let mut ask = |module: usize, name: &str| {
+            let asked = wrapped_name(self.scopes[module].wrapped, name);
+            let Some(place) = self.find(module, &asked) else { return };
+            let Resolution::Function(object, function) = self.place(place) else { return };
+            let Input::Unit(unit) = &self.inputs[object] else { return };
+            if unit.symbols[unit.functions[function].symbol].name != name {
+                found.entry((object, function)).or_default().insert(name.to_owned());
+            }
+        };
+        for (object, input) in self.inputs.iter() {
+            let Input::Unit(unit) = input else { continue };
+            let is_alias = |it: &&Symbol| matches!(it.kind, SymbolKind::Alias { .. });
+            for symbol in unit.symbols.values().filter(is_alias).filter(|it| is_shared_name(it)) {
+                ask(modules[object] as usize, &symbol.name);
+            }
+        }
+        for (module, scope) in self.scopes.iter().enumerate() {
+            let assigned = scope.table.iter().filter(|it| it.1.means.is_some()).map(|it| *it.0);
+            assigned.chain(scope.wrapped.iter().map(|it| &**it)).for_each(|name| ask(module, name));
+        }
+        found
     }
 
     fn place(&self, place: Place) -> Resolution {
