@@ -3,9 +3,7 @@
 use std::io::IsTerminal as _;
 
 use backtrail_report::terminal::Screen;
-pub use backtrail_report::terminal::{
-    Detail, Extent, Style, counted, number, shorten_middle, size, table,
-};
+pub use backtrail_report::terminal::{Detail, Extent, Style, counted, number, size, table};
 
 /// Whether standard output takes colours: a terminal, and `NO_COLOR` not set.
 pub fn colours() -> bool {

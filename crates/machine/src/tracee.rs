@@ -34,8 +34,8 @@ pub use untraced::{Untraced, is_everybodys};
 
 /// Why a program cannot have breakpoints that is not good for them, and what can be done.
 const SIGTRAP_IS_ITS_OWN: &str = "it blocks SIGTRAP or handles it itself, which breakpoints \
-                                  need: trace it with probes (build it with 'backtrail cc', and \
-                                  leave out --witness breakpoint)";
+                                  need: trace it with probes (leave out --witness breakpoint; \
+                                  what carries no IR is built with 'backtrail cc' first)";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 pub mod json;
 
-use crate::name::Names;
-use crate::terminal::{Detail, Style, counted, number, shorten, shorten_middle, table};
+use crate::name::{Names, shortened};
+use crate::terminal::{Detail, Style, counted, number, shorten, table};
 use backtrail_foreign::text::shown;
 
 /// What changed from one profile to another.
@@ -134,7 +134,7 @@ pub fn render(comparison: &Comparison, top: usize, detail: Detail, style: Style)
         let inexact = if change.inexact { ", inexact" } else { "" };
         line(&format!(
             "{mark} {}  {} → {} ({}), {:.1} % on other paths{inexact}",
-            style.bold(&shorten_middle(&name, room(60, 24))),
+            style.bold(&shortened(&name, room(60, 24))),
             number(change.executions[0]),
             counted(change.executions[1], "execution"),
             signed(change.executions_percent, change.executions),

@@ -11,8 +11,9 @@
 //! the last resort the hash by which the linker knows functions of Rust.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use crate::terminal::Detail;
+use crate::terminal::{Detail, shorten_middle, width};
 
 /// The names of functions that are shown together.
 #[derive(Debug)]
@@ -74,6 +75,70 @@ fn rust_hash(linkage_name: &str) -> Option<&str> {
     let is_hash = before.ends_with("17")
         && hash.strip_prefix('h')?.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hash.then_some(hash)
+}
+
+/// A name in at most `room` columns. What is left out is in the middle, in front of the
+/// function's own name or behind that, which is kept as long as it fits.
+pub fn shortened(name: &str, room: usize) -> String {
+    if width(name) <= room {
+        return name.to_owned();
+    }
+    let own = own_name(name);
+    let (scope, own, rest) = (&name[..own.start], &name[own.clone()], &name[own.end..]);
+    // An ellipsis on either side, and something of the scope.
+    let Some(left) = room.checked_sub(width(own) + 2).filter(|left| *left > 0) else {
+        return shorten_middle(name, room);
+    };
+    let for_rest = width(rest).min(left / 3 + 1);
+    let for_scope = width(scope).min(left + 2 - for_rest);
+    let scope = shorten_middle(scope, for_scope);
+    let rest = shorten_middle(rest, room - width(&scope) - width(own));
+    format!("{scope}{own}{rest}")
+}
+
+/// Where in a name the function's own is: behind its scope and the type that is returned,
+/// before arguments and parameters. What has none, such as a closure, is told by what it
+/// is in.
+fn own_name(name: &str) -> Range<usize> {
+    let (mut start, mut end) = (0, None);
+    let (mut depth, mut before) = (0usize, ' ');
+    let mut last_scope = 0;
+    for (at, letter) in name.char_indices() {
+        match letter {
+            _ if at < start => continue,
+            'o' if depth == 0 && at == start && name[at..].starts_with(OPERATOR) => {
+                let signs = at + OPERATOR.len();
+                let is_sign = |it: char| !(Short::is_name(it) || it == '(');
+                if name[signs..].starts_with(is_sign) || name[signs..].starts_with("()") {
+                    let skipped = if name[signs..].starts_with("()") { signs + 2 } else { signs };
+                    let parameters = name[skipped..].find('(');
+                    return start..parameters.map_or(name.len(), |it| skipped + it);
+                }
+            }
+            '<' | '(' | '[' | '{' => {
+                if depth == 0 && at > start {
+                    end.get_or_insert(at);
+                }
+                depth += 1;
+            }
+            '>' if before == '-' => {}
+            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 && name[at..].starts_with("::") => {
+                last_scope = start;
+                (start, end) = (at + 2, None);
+            }
+            // Between the type that is returned and the name, but not behind parameters.
+            ' ' if depth == 0 && end.is_none_or(|end| !name[end..at].contains('(')) => {
+                (start, end, last_scope) = (at + 1, None, at + 1);
+            }
+            _ => {}
+        }
+        before = letter;
+    }
+    if name[start..].starts_with('{') {
+        start = last_scope;
+    }
+    start..end.unwrap_or(name.len())
 }
 
 /// `name` without what it can be recognised without.
@@ -269,6 +334,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_function_itself_is_called_is_kept() {
+        for (name, own) in [
+            ("main", "main"),
+            ("n::f", "f"),
+            ("Parser<std::map<int, char>>::factor<long>", "factor"),
+            ("std::map<…>::operator[]", "operator[]"),
+            ("std::operator<<<…>", "operator<<<…>"),
+            ("a::operator()(int) const", "operator()"),
+            ("std::ostream& std::put<a b>(int, c) const", "put"),
+            ("<alloc::vec::Vec<T> as Drop>::drop", "drop"),
+            ("<fn(u8) -> u8 as Trait>::call", "call"),
+            ("a::run::{closure#0}", "run::{closure#0}"),
+            ("(anonymous namespace)::f(int)", "f"),
+            ("operators::f", "f"),
+            ("", ""),
+        ] {
+            assert_eq!(&name[own_name(name)], own, "{name}");
+        }
+        let long = "Parser<std::map<int, std::string>>::factor<std::vector<long>, std::less<int>>";
+        for room in 1..90 {
+            let short = shortened(long, room);
+            assert!(width(&short) <= room, "{short}");
+            assert!(room < 10 || short.contains("factor"), "{short} in {room}");
+        }
+        assert_eq!(shortened(long, 30), "Parser…tring>>::factor<s…int>>");
+        assert_eq!(shortened("std::vector<long, std::alloc>::f", 20), "std::ve…d::alloc>::f");
+        assert_eq!(shortened("f<std::vector<long, std::alloc>>", 20), "f<std::…std::alloc>>");
+    }
+
+    #[test]
     fn functions_that_are_shown_together_can_be_told_apart() {
         let functions = [
             ("_ZN6ParserIiE6factorEv", "Parser<int>::factor()"),
@@ -331,6 +426,9 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
             compact(&name);
             with_arguments(&name);
+            for room in 1..8 {
+                assert!(width(&shortened(&name, room)) <= room, "{name} in {room}");
+            }
         }
     }
 }

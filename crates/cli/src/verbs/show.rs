@@ -16,6 +16,7 @@ use backtrail_collect::records::{ProcessRecord, ThreadFile};
 use backtrail_foreign::say;
 use backtrail_foreign::text::{shown, source};
 use backtrail_ir::Unit;
+use backtrail_report::name::shortened;
 use backtrail_trace::block_log::{
     Events, LogFrames, Moment, Moments, Process, ProgramMap, Step, ThreadLog,
 };
@@ -29,9 +30,7 @@ use crate::own_code::told;
 use crate::recorded::{read_process, read_processes};
 use crate::source::Sources;
 use crate::stdout;
-use crate::style::{
-    Detail, bold, counted, demangle, detail, dim, lost_blocks, shorten_middle, terminal,
-};
+use crate::style::{Detail, bold, counted, demangle, detail, dim, lost_blocks, terminal};
 use crate::variants::{MadeOf, Variants};
 
 /// The first line of `--json`.
@@ -71,7 +70,7 @@ struct Row<'a> {
 fn name_shown(full: bool, name: &str) -> String {
     let name = shown(&demangle(name));
     match (detail(full), terminal().screen) {
-        (Detail::Short, Some(screen)) => shorten_middle(&name, (screen.columns / 3).max(24)),
+        (Detail::Short, Some(screen)) => shortened(&name, (screen.columns / 3).max(24)),
         _ => name,
     }
 }

@@ -118,16 +118,9 @@ fn check_inputs(args: &Trace) -> Result<(), Usage> {
 /// What is asked for, where breakpoints are.
 fn breakpoints(args: &Trace, quiet: bool) -> anyhow::Result<breakpoint::Request<'_>> {
     if args.fallback {
-        let program = args.program.display();
-        let what = match Carried::read(&args.program) {
-            Ok(_) => format!("leave out --witness breakpoint: {program} carries its IR"),
-            Err(_) => format!(
-                "build {program} with 'backtrail cc', 'c++' or 'cargo' and leave out --witness \
-                 breakpoint"
-            ),
-        };
         anyhow::bail!(Usage(format!(
-            "--fallback logs every block, which takes probes, not breakpoints: {what}"
+            "--fallback logs every block, which takes probes, not breakpoints: {}",
+            breakpoint::without(&args.program)
         )));
     }
     if args.costs {

@@ -5,10 +5,9 @@ mod conclusion;
 use std::fmt::Write as _;
 
 use super::{Autopsy, Conclusion, FoundBy, Frame, Gap, Step, Thread, Way};
-use crate::name::{Names, compact};
+use crate::name::{Names, compact, shortened};
 use crate::terminal::{
-    self, Detail, Extent, Style, counted, file_name, number, padded, short_path, shorten,
-    shorten_middle, width,
+    self, Detail, Extent, Style, counted, file_name, number, padded, short_path, shorten, width,
 };
 use backtrail_foreign::text::{self, shown};
 
@@ -211,7 +210,7 @@ impl Text {
         let name = match self.detail {
             Detail::Short => {
                 let room = self.style.room(self.digits + 7 + width(&place), WIDEST_NAME);
-                shorten_middle(&name, room)
+                shortened(&name, room)
             }
             Detail::Full => name,
         };

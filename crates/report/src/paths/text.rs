@@ -3,10 +3,10 @@
 
 use super::chain::{self, Item};
 use super::{Function, Measure, Path, Program, Ran, Totals};
-use crate::name::{Names, compact};
+use crate::name::{Names, compact, shortened};
 use crate::terminal::{
     self, Detail, Style, counted, file_name, number, padded, percent, short_number, short_path,
-    shorten, shorten_middle, table, width,
+    shorten, table, width,
 };
 use backtrail_foreign::text::shown;
 
@@ -206,7 +206,7 @@ impl Text<'_> {
     /// A function's name in at most `room` columns, unless all is wanted.
     fn name(&self, function: &Function, room: usize) -> String {
         let name = shown(&self.names.of(&function.name, &function.demangled));
-        if self.is_full() { name } else { shorten_middle(&name, room) }
+        if self.is_full() { name } else { shortened(&name, room) }
     }
 
     fn is_full(&self) -> bool {
@@ -306,7 +306,7 @@ impl Text<'_> {
             return format!("  ← {}", shown(name));
         }
         let room = self.options.style.screen.map_or(usize::MAX, |it| (it.columns / 3).max(12));
-        format!("  ← {}", shorten_middle(&shown(&compact(name)), room))
+        format!("  ← {}", shortened(&shown(&compact(name)), room))
     }
 
     fn functions(&mut self, mut functions: Vec<&Function>) {

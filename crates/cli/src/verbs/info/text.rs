@@ -8,15 +8,14 @@ use std::io::{self, Write};
 
 use backtrail_foreign::text::shown;
 use backtrail_profile::unit_plan::DEFAULT_LIMIT;
-use backtrail_report::name::Names;
+use backtrail_report::name::{Names, shortened};
 use backtrail_report::terminal::{short_path, width};
 
 use super::unlisted::{Unlisted, UnlistedRow};
 use super::{Document, FunctionRow};
 use crate::args::Info;
 use crate::style::{
-    Detail, Style, bold, counted, demangle, detail, dim, extent, number, shorten_middle, size,
-    table, terminal,
+    Detail, Style, bold, counted, demangle, detail, dim, extent, number, size, table, terminal,
 };
 
 /// How many functions are shown unasked.
@@ -171,7 +170,7 @@ impl<W: Write> Text<'_, W> {
             Detail::Full => usize::MAX,
         };
         let row = |(row, plain): (&UnlistedRow, &String)| {
-            let name = shorten_middle(&shown(&names.of(&row.name, plain)), room);
+            let name = shortened(&shown(&names.of(&row.name, plain)), room);
             vec![number(row.calls as u64), name]
         };
         let mut rows: Vec<_> = functions().map(row).collect();
@@ -227,7 +226,7 @@ impl<W: Write> Text<'_, W> {
         };
         for (cells, row) in rows.iter_mut().zip(&listed) {
             let name = shown(&names.of(&row.name, &row.demangled));
-            cells[5] = shorten_middle(&name, room);
+            cells[5] = shortened(&name, room);
         }
         let title = if all { "Functions" } else { "Functions not instrumented whole" };
         let is_empty = rows.is_empty();

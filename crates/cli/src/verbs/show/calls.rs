@@ -8,7 +8,7 @@ use backtrail_build::output::{Mode, WholeFile, write_whole};
 use backtrail_collect::local::signal_name;
 use backtrail_foreign::text::shown;
 use backtrail_report::flame::{self, Bar};
-use backtrail_report::name::Names;
+use backtrail_report::name::{Names, shortened};
 use backtrail_trace::call_tree::CallTree;
 use backtrail_trace::file::{Ending, Legend, Step};
 
@@ -18,7 +18,7 @@ use crate::args;
 use crate::exit::Unreadable;
 use crate::json;
 use crate::named::Named;
-use crate::style::{Detail, Style, demangle, detail, dim, number, shorten_middle, terminal};
+use crate::style::{Detail, Style, demangle, detail, dim, number, terminal};
 
 /// Gives each step of each thread to `step`, and begins threads with `begin`.
 fn walk(
@@ -116,7 +116,7 @@ pub fn tree(args: &args::Show, filter: Option<&Named>, out: &mut impl Write) -> 
     let name = |name: &str, depth: usize| match detail(args.full) {
         Detail::Short => {
             let name = short.get(name).map_or(name, String::as_str);
-            shorten_middle(&shown(name), style.room(37 + 2 * depth, 24))
+            shortened(&shown(name), style.room(37 + 2 * depth, 24))
         }
         Detail::Full => shown(name),
     };

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use backtrail_build::Error;
+use backtrail_build::carry::Carried;
 use backtrail_build::output::WholeFile;
 use backtrail_collect::copies::{self, Copies, Event, Variant};
 use backtrail_foreign::say;
@@ -115,7 +116,7 @@ pub fn collect(request: &Request<'_>, output: &Path) -> anyhow::Result<ExitStatu
             note_observed(&mut ran, &graph, &plan, &partials);
         }
         let made_code = partials.iter().any(|(_, summary)| summary.has_made_code);
-        with_cause(error, &code, &ran, made_code, request.in_process)
+        with_cause(error, &code, &ran, made_code, request)
     })?;
     drop(rebuilding);
     let untraced = partials.first().and_then(|(_, summary)| summary.untraced());
@@ -422,7 +423,7 @@ fn with_cause(
     code: &Code,
     ran: &[bool],
     made_code: bool,
-    in_process: bool,
+    request: &Request<'_>,
 ) -> anyhow::Error {
     if !error.is::<Diverged>() {
         return error;
@@ -434,7 +435,7 @@ fn with_cause(
         else {
             continue;
         };
-        let why = if in_process { Why::within(callee) } else { Why::of(callee) };
+        let why = if request.in_process { Why::within(callee) } else { Why::of(callee) };
         if let Some(why) = why {
             let caller = || format!("{} ({:#x})", code.name(block.routine), block.last);
             found.entry(why).or_insert_with(|| causes::sentence(&caller(), callee, why));
@@ -444,8 +445,8 @@ fn with_cause(
         return error;
     }
     let hint = match !made_code && found.keys().all(|why| *why == Why::Interrupted) {
-        true => "trace without --in-process",
-        false => "build it with 'backtrail cc' and trace with --strategy log",
+        true => "trace without --in-process".to_owned(),
+        false => format!("{}, and trace with --strategy log", without(request.program)),
     };
     let mut found: Vec<String> = found.into_values().collect();
     if made_code {
@@ -454,6 +455,17 @@ fn with_cause(
     let (found, said) = (found.join("; "), error.to_string());
     let said = said.split(';').next().unwrap_or_default();
     Diverged(format!("breakpoints cannot follow this run: {found} ({said}); {hint}")).into()
+}
+
+/// How a program is traced by probes.
+pub fn without(program: &Path) -> String {
+    let shown = program.display();
+    match Carried::read(program) {
+        Ok(_) => format!("leave out --witness breakpoint: {shown} carries its IR"),
+        Err(_) => format!(
+            "build {shown} with 'backtrail cc', 'c++' or 'cargo' and leave out --witness breakpoint"
+        ),
+    }
 }
 
 /// What it means that a program has code that no file holds.
