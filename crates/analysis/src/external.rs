@@ -23,7 +23,7 @@ use backtrail_ir::program::{Input, NativeObject, Object, Program, Resolution};
 use backtrail_ir::{
     Callee, Function, Inst, Linkage, Op, Sym, Symbol, SymbolKind, Traits, Unit, Value,
 };
-use backtrail_outside::{self as outside, Class, Family, Member as _, Source, Whom};
+use backtrail_outside::{self as outside, Class, Family, Member as _, Set, Source, Whom};
 
 use crate::{Body, CallTargets, Target};
 
@@ -116,6 +116,9 @@ pub struct Externals<'p, 'u> {
     hooks: BTreeMap<Class, CalledBack>,
     /// What libraries call by name, with the names.
     replaced: Vec<(Body, &'p str)>,
+    /// Of which families of functions some are defined by code of the program's own that
+    /// is not of the units, and may call anyone.
+    replaced_by_natives: Set<Family>,
     anyone: Vec<Body>,
     /// What code does that a pointer leads to out of the units, if there is any.
     pointers: Option<External>,
@@ -169,6 +172,7 @@ impl<'p, 'u> Externals<'p, 'u> {
             targets,
             hooks: BTreeMap::new(),
             replaced: Vec::new(),
+            replaced_by_natives: replaced_by_natives(program),
             anyone: targets.taken().to_vec(),
             pointers: None,
             intrinsics: BTreeMap::new(),
@@ -378,6 +382,9 @@ impl<'p, 'u> Externals<'p, 'u> {
         }
         let replaced = self.replaced.iter().filter(|(_, name)| row.may_call_by_name(name));
         calls = calls.with(CalledBack::These(replaced.map(|(body, _)| *body).collect()));
+        if !row.by_name.common(self.replaced_by_natives).is_empty() {
+            calls = CalledBack::Anyone;
+        }
         let mut from = row.installs.iter().flat_map(|it| it.from.iter().copied());
         External {
             installs: sources(&mut from),
@@ -625,6 +632,21 @@ impl<'p, 'u> Externals<'p, 'u> {
     fn unit(&self, object: Object) -> &'u Unit {
         self.program.unit(object).expect("bodies are of units")
     }
+}
+
+/// The families of functions of libraries that the program's own objects and libraries
+/// without units define, or assembly at module level.
+fn replaced_by_natives(program: &Program<'_>) -> Set<Family> {
+    let own = program.inputs().values().filter_map(native).filter(|native| !native.system);
+    // What the linker is told that a name means is looked for by that name.
+    let defined = own.flat_map(|it| &it.definitions).filter(|it| it.means.is_none());
+    let defined: Vec<&str> = defined.map(|it| &*it.name).collect();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
+    let assembly = program.units().flat_map(|(_, unit)| unit.module_asm.split(|c| !is_name(c)));
+    let names: Vec<&str> =
+        defined.into_iter().chain(assembly).filter(|it| !it.is_empty()).collect();
+    let has = |family: &Family| names.iter().any(|name| family.has(name));
+    Family::ALL.iter().copied().filter(has).collect()
 }
 
 fn native<'a>(input: &'a Input<'_>) -> Option<&'a NativeObject> {

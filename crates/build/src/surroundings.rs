@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use backtrail_ir::program::{Loaded, Surroundings, Wrapping};
+use backtrail_ir::program::{Loaded, SurroundingNative, Surroundings, Wrapping};
 use backtrail_machine::elf::{Elf, Kind};
 use backtrail_outside as outside;
 use object::{Object as _, ObjectSymbol as _};
@@ -141,7 +141,8 @@ pub fn note(
     let bound = symbols::of_library("", bytes);
     let exports: BTreeSet<String> = bound.definitions.into_iter().map(|it| it.name).collect();
     let mut natives = objects.taken(&exports);
-    let known = Names::new(units, &told.wrapped);
+    let assigned: HashSet<String> = assigned_names(&natives).map(str::to_owned).collect();
+    let known = Names::new(units, &told.wrapped, &assigned);
     for native in natives.iter_mut().filter(|native| native.object.system) {
         native.object.references.retain(|name| known.concerns(name));
     }
@@ -276,12 +277,12 @@ fn add_libraries(
         };
         let references = std::mem::take(&mut object.references);
         object.references = references.into_iter().filter(|name| concerns(name)).collect();
-        object.definitions.retain(|it| wanted.contains(&it.name));
+        // What other libraries ask for by name may be a library's of the program's own.
+        let is_replaced = |name: &str| !system && outside::of(name).is_some();
+        object.definitions.retain(|it| wanted.contains(&it.name) || is_replaced(&it.name));
         if !object.references.is_empty() || !object.definitions.is_empty() {
             let units_before = units as u32;
-            surroundings
-                .natives
-                .push(backtrail_ir::program::SurroundingNative { units_before, object });
+            surroundings.natives.push(SurroundingNative { units_before, object });
         }
     }
     Ok(())
@@ -297,20 +298,28 @@ fn installs_hooks(name: &str) -> bool {
 struct Names<'a> {
     defined: HashSet<&'a str>,
     wrapped: &'a [String],
+    /// What the linker was told to be another name of something.
+    assigned: &'a HashSet<String>,
 }
 
 impl<'a> Names<'a> {
-    fn new(units: &'a [UnitRecord], wrapped: &'a [String]) -> Self {
+    fn new(units: &'a [UnitRecord], wrapped: &'a [String], assigned: &'a HashSet<String>) -> Self {
         let names = units.iter().flat_map(|unit| &unit.meta.symbols);
-        Self { defined: names.map(|(name, _)| &**name).collect(), wrapped }
+        Self { defined: names.map(|(name, _)| &**name).collect(), wrapped, assigned }
     }
 
     fn concerns(&self, name: &str) -> bool {
         let real = name.strip_prefix("__real_").unwrap_or(name);
         self.defined.contains(name)
+            || self.assigned.contains(name)
             || self.wrapped.iter().any(|it| it == real)
             || installs_hooks(name)
     }
+}
+
+fn assigned_names(natives: &[SurroundingNative]) -> impl Iterator<Item = &str> {
+    let definitions = natives.iter().flat_map(|native| &native.object.definitions);
+    definitions.filter(|it| it.means.is_some()).map(|it| &*it.name)
 }
 
 /// The names that a linked file asks others for.

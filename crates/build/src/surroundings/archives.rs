@@ -16,6 +16,7 @@ use backtrail_ir::program::{
     NativeDefinition, NativeObject, Strength, SurroundingNative, wrapped_name,
 };
 use backtrail_machine::elf::{Elf, Kind};
+use backtrail_outside as outside;
 use object::read::archive::ArchiveFile;
 
 use super::assignments::{self, Assignment};
@@ -104,11 +105,15 @@ impl<'a> Objects<'a> {
 
     /// What was taken and has no unit, in link order, as far as it defines names that
     /// objects made of units define or refer to, or that are exported: to units of other
-    /// modules.
+    /// modules; or that are the program's own in the place of a library's.
     pub fn taken(&mut self, exports: &BTreeSet<String>) -> Vec<SurroundingNative> {
         let mut taken = std::mem::take(&mut self.taken);
         for native in &mut taken {
-            let concerns = |name: &String| self.of_units.contains(name) || exports.contains(name);
+            let is_own = !native.object.system;
+            let is_replaced = |name: &str| is_own && outside::of(name).is_some();
+            let concerns = |name: &String| {
+                self.of_units.contains(name) || exports.contains(name) || is_replaced(name)
+            };
             native.object.definitions.retain(|it| concerns(&it.name));
         }
         taken

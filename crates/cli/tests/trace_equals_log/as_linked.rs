@@ -104,6 +104,7 @@ int main(void) {
     }
 }
 
+/// An allocator, whose functions have names of their own.
 const ALLOCATES: &str = r#"
 #include <stddef.h>
 #include <stdio.h>
@@ -115,12 +116,12 @@ void *take(size_t n) { void *p = pool + used; if (n > 100) large++; used += (n +
 void give(void *p) { if (p) large += 2; }
 void *take_zeroed(size_t n, size_t m) { return take(n * m); }
 void *take_more(void *p, size_t n) { void *q = take(n); if (p) memcpy(q, p, n < 64 ? n : 64); return q; }
-void *malloc(size_t) __attribute__((alias("take")));
-void *calloc(size_t, size_t) __attribute__((alias("take_zeroed")));
-void *realloc(void *, size_t) __attribute__((alias("take_more")));
-void free(void *) __attribute__((alias("give")));
 int main(void) { char *s = strdup("one"); puts(s); s = strdup("two"); return s[0] & 1; }
 "#;
+
+/// How they are the C library's: by that name, and what does it.
+const AS_ALLOCATORS: [(&str, &str); 4] =
+    [("malloc", "take"), ("free", "give"), ("calloc", "take_zeroed"), ("realloc", "take_more")];
 
 /// What a static C library allocates before `main` has sizes that depend on where the
 /// executable is: how many of these there are does not.
@@ -134,12 +135,32 @@ void *__wrap_malloc(size_t n) { if (n == 4) fours++; return __real_malloc(n); }
 int main(void) { for (int i = 0; i < 4; i++) if (i & 1) puts(strdup("one")); return 0; }
 "#;
 
-/// Libraries call a function by names that are not its own: aliases of it, and what
-/// `--wrap` has go to it in what is linked in.
+/// Libraries call a function by names that are not its own: aliases of it, what `--wrap`
+/// has go to it in what is linked in, what the linker or assembly says, and an object that
+/// jumps to it.
 #[test]
 fn functions_have_other_names() {
+    let all = |line: &dyn Fn(&str, &str) -> String, between: &str| {
+        AS_ALLOCATORS.map(|(name, does)| line(name, does)).join(between)
+    };
+    let aliases = all(
+        &|name, does| format!("extern __typeof({does}) {name} __attribute__((alias(\"{does}\")));"),
+        "\n",
+    );
+    let aliases = format!("{ALLOCATES}{aliases}");
+    let set = all(&|name, does| format!(".globl {name}\\n.set {name}, {does}\\n"), "");
+    let types = all(&|name, _| format!(".type {name}, @function\\n"), "");
+    let set = format!("{ALLOCATES}__asm__(\"{set}{types}\");");
+    let told = all(&|name, does| format!("--defsym={name}={does}"), ",");
+    let told = format!("-Wl,--export-dynamic,{told}");
+    let jumps = all(&|name, does| format!(".globl {name}\\n{name}: jmp {does}\\n"), "");
+    let jumps = format!("__asm__(\"{jumps}{types}\");");
     for words in [&["-fno-builtin"][..], &["-fno-builtin", "-static"]] {
-        equal_if_linked(&[("program.c", ALLOCATES)], words);
+        equal_if_linked(&[("program.c", &aliases)], words);
+        equal_if_linked(&[("program.c", &set)], words);
+        equal_if_linked(&[("program.c", ALLOCATES)], &[words, &[&*told]].concat());
+        let native = [("program.c", ALLOCATES), ("native.c", &*jumps)];
+        equal_if_linked(&native, &[words, &["native.o"]].concat());
         let wrap = [words, &["-Wl,--wrap=malloc"]].concat();
         equal_if_linked(&[("program.c", WRAPS_MALLOC)], &wrap);
     }
