@@ -134,7 +134,7 @@ mod tests {
             r#"
             unit "a.c"
             s0 = function f0 "main" external
-            s1 = function f1 "quiet" internal
+            s1 = function f1 "quiet" external
             s2 = function f2 "loud" internal
             s3 = function f3 "sorting" internal
             s4 = function f4 "pointing" internal

@@ -360,7 +360,7 @@ mod tests {
         }
         assert_eq!(shortened(long, 30), "Parser…tring>>::factor<s…int>>");
         assert_eq!(shortened("std::vector<long, std::alloc>::f", 20), "std::ve…d::alloc>::f");
-        assert_eq!(shortened("f<std::vector<long, std::alloc>>", 20), "f<std::…std::alloc>>");
+        assert_eq!(shortened("f<std::vector<long, std::alloc>>", 20), "f<std::v…td::alloc>>");
     }
 
     #[test]
