@@ -113,7 +113,7 @@ impl Main {
         let crash = self.crash.as_deref().unwrap_or("abort()");
         let ending = self.ending.as_deref().map(|it| format!("  {it};\n")).unwrap_or_default();
         format!(
-            "{}int main(int argc, char **argv) {{\n  (void)argv; int sum = 0, t;\n{}  (void)t; \
+            "{}int main(int argc, char **argv) {{\n  (void)argv; own_storage = argc; int sum = 0, t;\n{}  (void)t; \
              fflush(stdout);\n  if (argc > 1) {crash};\n{ending}  return 64 + (sum & 31);\n}}\n",
             self.declared, self.called
         )
