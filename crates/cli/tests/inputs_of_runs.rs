@@ -65,6 +65,7 @@ fn merged(program: &Program, way: &[&str]) -> Value {
 
 #[track_caller]
 fn refused(main: &str, expected: &str) {
+    println!("{main}");
     let program = program(main);
     for way in WAYS {
         let (code, said) = program.refused(&[way, &["./program"]].concat());
@@ -75,6 +76,8 @@ fn refused(main: &str, expected: &str) {
     }
 }
 
+/// Each of these differs for certain: `/proc/self/stat`, say, counts in hundredths of a
+/// second and may be the same by chance.
 #[test]
 fn what_differs_from_run_to_run_is_a_difference() {
     let cases = [
@@ -84,10 +87,6 @@ fn what_differs_from_run_to_run_is_a_difference() {
             "struct rusage r; usleep(1000); for (int i = 0; i < 1000000; i++) sink++; \
           getrusage(RUSAGE_SELF, &r); look(&r, sizeof r);",
             "getrusage",
-        ),
-        (
-            "int f = open(\"/proc/self/stat\", O_RDONLY); char t[999]; look(t, read(f, t, 999));",
-            "read",
         ),
         (
             "int f = open(\"/proc/sys/kernel/random/uuid\", O_RDONLY); char t[99]; \
