@@ -409,4 +409,36 @@ proptest! {
         duplicates.sort();
         prop_assert_eq!(duplicates, slow_link::duplicates(&link));
     }
+
+    /// An object that asks for one name tells which function has it.
+    #[test]
+    fn names_are_those_by_which_others_find_a_function(seed: u64) {
+        let units = random_link::units(seed);
+        let mut link = random_link::link(seed, &units);
+        for input in &mut link.inputs {
+            if let Input::Native(native) = input {
+                native.references.clear();
+            }
+        }
+        let program = Program::new(link.clone());
+        let symbols = units.iter().flat_map(|unit| unit.symbols.values());
+        let mut names: BTreeSet<&str> = symbols.map(|it| &*it.name).collect();
+        names.extend(link.wrapped.iter().map(String::as_str));
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
+            let mut asking = link.clone();
+            let references = vec![name.to_owned()];
+            asking.inputs.push(Input::Native(NativeObject { references, ..NativeObject::default() }));
+            let asked = Program::new(asking);
+            for (object, unit) in program.units() {
+                for (func, function) in unit.functions.iter() {
+                    let is_found = asked.by_name(object, func).object;
+                    let has_it = program.names(object, func).any(|it| it == name);
+                    // Its own name is told whether or not others find it by that.
+                    if unit.symbols[function.symbol].name != name || is_found {
+                        prop_assert_eq!(has_it, is_found, "{} of {} {}", name, object, func);
+                    }
+                }
+            }
+        }
+    }
 }

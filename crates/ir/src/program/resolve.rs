@@ -427,7 +427,11 @@ impl Resolver<'_> {
         }
         for (module, scope) in self.scopes.iter().enumerate() {
             let assigned = scope.table.iter().filter(|it| it.1.means.is_some()).map(|it| *it.0);
-            assigned.chain(scope.wrapped.iter().map(|it| &**it)).for_each(|name| ask(module, name));
+            assigned.for_each(|name| ask(module, name));
+            for name in scope.wrapped {
+                ask(module, name);
+                ask(module, &format!("__real_{name}"));
+            }
         }
         found
     }
