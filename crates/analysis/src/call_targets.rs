@@ -4,9 +4,9 @@
 //! indirect call can reach any function whose address is *taken*: mentioned by an
 //! instruction other than as the one called, or by the initial value of data, or
 //! under another name (an alias). Of those, the ones that take as many arguments
-//! as the call gives, unless one of the two is variadic. A call that passes
-//! another number of arguments than its callee declares is undefined, and not
-//! thought of.
+//! as the call gives, or less, unless one of the two is variadic. To give more than a
+//! callee declares is undefined, and done wherever a callback has no use for its last
+//! arguments; that goes well by the conventions for calls. To give less is not thought of.
 //!
 //! An ifunc means what its resolver chose, which has its address taken, too. Resolvers and
 //! naked functions, within which nothing can be observed, are like functions of an object
@@ -280,14 +280,17 @@ impl<'p, 'u> CallTargets<'p, 'u> {
         &self.taken
     }
 
-    /// The functions whose address is taken and that take so many arguments, in
+    /// The functions whose address is taken and that take so many arguments, or less, in
     /// order.
     pub fn taken_with(&self, arguments: Option<u32>) -> impl Iterator<Item = Body> + '_ {
-        self.taken.iter().copied().filter(move |&body| {
-            let function = self.function(body);
-            let fits = |arguments| function.parameters == arguments || function.traits.variadic;
-            arguments.is_none_or(fits)
-        })
+        self.taken.iter().copied().filter(move |&body| self.takes(body, arguments))
+    }
+
+    /// Whether a call by pointer with so many arguments may mean a function.
+    pub fn takes(&self, body: Body, arguments: Option<u32>) -> bool {
+        let function = self.function(body);
+        let fits = |arguments| function.parameters <= arguments || function.traits.variadic;
+        arguments.is_none_or(fits)
     }
 
     /// Who is called by the call `inst` of a function of `object`.

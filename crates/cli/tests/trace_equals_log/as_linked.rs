@@ -309,3 +309,33 @@ fn libraries_that_others_ask_for_call_the_program() {
     program.backtrail(&[&["cc", "-O1", "-o", "program", "program.c"], &linked[..]].concat());
     equal(&program, &SOME, &[]);
 }
+
+/// Callbacks that have no use for their last argument do not declare it. They are called
+/// otherwise, too, or are not.
+#[test]
+fn callbacks_may_take_less_than_they_get() {
+    for alone in ["", "one(&x);", "single(&x);"] {
+        let text = format!(
+            r#"
+#include <stdio.h>
+static volatile int k;
+__attribute__((noinline)) static void one(void *a) {{ k += *(int *)a; }}
+__attribute__((noinline)) static void two(void *a, void *b) {{ k += *(int *)a * 2 + (b != 0); }}
+typedef void (*F1)(void *);
+typedef void (*F2)(void *, void *);
+static volatile F1 single = one;
+static volatile F2 table[2];
+int main(void) {{
+    int x = 3;
+    table[0] = two;
+    table[1] = (F2)one;
+    {alone}
+    for (int i = 0; i < 4; i++) table[i & 1](&x, 0);
+    printf("%d\n", k);
+    return 0;
+}}
+"#
+        );
+        equal_if_linked(&[("program.c", &text)], &[]);
+    }
+}

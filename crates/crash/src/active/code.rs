@@ -311,12 +311,7 @@ impl<'u> Maker<'_, 'u> {
 
     fn class(&mut self, arguments: Option<u32>) -> Arc<[Body]> {
         let (targets, taken) = (self.targets, &self.taken);
-        let fits = |&body: &Body| {
-            let function = targets.function(body);
-            let same = |arguments| function.parameters == arguments || function.traits.variadic;
-            arguments.is_none_or(same)
-        };
-        let find = || taken.iter().copied().filter(fits).collect();
+        let find = || taken.iter().copied().filter(|&it| targets.takes(it, arguments)).collect();
         self.classes.entry(arguments).or_insert_with(find).clone()
     }
 
