@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::corpus::code::{self, Code};
 use crate::packages::Need;
 use crate::workspace::{self, Profile};
-use crate::{command, setup, terminal};
+use crate::{command, jobs, setup, terminal};
 
 /// Where Debian's libcsmith-dev has the header that the programs include.
 const HEADERS: &str = "/usr/include/csmith";
@@ -198,13 +198,7 @@ fn run_batch(
             tally.lock().expect("no thread panics with it").note(seed, verdict);
         }
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        for thread in threads {
-            thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
-        }
-        Ok(())
-    })
+    jobs::run(jobs, work)
 }
 
 /// Writes what came out to `docs/csmith.md`, if it is the run that page is about.

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::choice::Choice;
 use crate::kept::Kept;
 use crate::workspace::{self, Profile};
-use crate::{command, terminal};
+use crate::{command, jobs, terminal};
 
 /// The program.
 const KINDS: &str = include_str!("differing/kinds.c");
@@ -209,13 +209,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let jobs: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(job)).collect();
-        for job in jobs {
-            job.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
-        }
-        Ok::<(), anyhow::Error>(())
-    })?;
+    jobs::run(options.jobs, job)?;
     let mut found = Found::new();
     for part in &parts {
         let Some(seen) = kept.get::<Vec<Seen>>(&title(part)) else { continue };

@@ -17,6 +17,7 @@ pub mod demo;
 pub mod differing;
 pub mod fresh;
 pub mod installed;
+mod jobs;
 pub mod kept;
 pub mod layers;
 pub mod linked;

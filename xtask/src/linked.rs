@@ -38,7 +38,7 @@ use crate::choice::Choice;
 use crate::kept::Kept;
 use crate::packages::Need;
 use crate::workspace::Profile;
-use crate::{command, setup, terminal, workspace};
+use crate::{command, jobs, setup, terminal, workspace};
 use draw::Drawn;
 use page::Page;
 use project::Project;
@@ -167,13 +167,7 @@ pub fn run(options: &Options) -> Result<()> {
             }
         }
     };
-    std::thread::scope(|scope| {
-        let jobs: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(job)).collect();
-        for job in jobs {
-            job.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
-        }
-        Ok::<(), anyhow::Error>(())
-    })?;
+    jobs::run(options.jobs, job)?;
     driver.write_page(options, &parts)
 }
 

@@ -12,13 +12,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
+use crate::core_file::notes::{AT_PHDR, AT_PHNUM};
 use crate::link_map::{Headers, Link, links};
 use crate::modules::Module;
 use crate::process::Process;
-
-/// `AT_PHDR`, `AT_PHNUM` of `<elf.h>`.
-const AT_PHDR: u64 = 3;
-const AT_PHNUM: u64 = 5;
 
 /// A file that is loaded, by the name that others ask for it by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -20,6 +20,8 @@ const NT_FILE: u32 = 0x4649_4c45;
 
 /// `AT_PHDR`: where the executable's program headers are.
 pub const AT_PHDR: u64 = 3;
+/// `AT_PHNUM`: how many these are.
+pub const AT_PHNUM: u64 = 5;
 /// `AT_ENTRY`: where the executable begins.
 pub const AT_ENTRY: u64 = 9;
 /// `AT_SYSINFO_EHDR`: where the vDSO is.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use super::Tracee;
 use crate::Error;
 use crate::code::Code;
+use crate::core_file::notes::{AT_PHDR, AT_PHNUM};
 use crate::link_map::{Headers, links};
 
 /// Where a file is.
@@ -126,7 +127,5 @@ impl Tracee {
     }
 }
 
-const AT_PHDR: u64 = 3;
-const AT_PHNUM: u64 = 5;
 const AT_BASE: u64 = 7;
 pub(super) const AT_ENTRY: u64 = 9;

@@ -446,7 +446,7 @@ fn with_cause(
     }
     let hint = match !made_code && found.keys().all(|why| *why == Why::Interrupted) {
         true => "trace without --in-process".to_owned(),
-        false => format!("{}, and trace with --strategy log", without(request.program)),
+        false => format!("trace with --strategy log ({})", without(request.program)),
     };
     let mut found: Vec<String> = found.into_values().collect();
     if made_code {
